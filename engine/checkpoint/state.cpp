@@ -110,6 +110,7 @@ std::string RunState::json() const {
                        {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
                        {"epoch_loss", epoch_loss},
                        {"epoch_samples", epoch_samples},
+                       {"step_samples", step_samples},
                        {"samples", samples},
                        {"further", further},
                        {"given", given},
@@ -167,6 +168,7 @@ RunState state_of(const Json& all) {
   state.epoch_loss = number(all.at("epoch_loss"));
   state.epoch_samples = number(all.at("epoch_samples"));
   state.samples = whole(all, "samples");
+  state.step_samples = all.contains("step_samples") ? whole(all, "step_samples") : whole(all, "batch");
   state.further = all.contains("further") ? whole(all, "further") : 0;
   state.given = all.contains("given") ? whole(all, "given") : 0;
   state.best = number(all.at("best"));

@@ -26,6 +26,7 @@ struct RunState {
   double epoch_loss = 0;                 ///< sum over the samples of the epoch so far
   double epoch_samples = 0;              ///< number of these samples
   std::vector<double> losses = {};       ///< of each step
+  std::size_t step_samples = 0;          ///< those of the last step
   std::size_t samples = 0;               ///< samples seen by all ranks together; padding is not counted
   std::vector<EpochResult> epochs = {};  ///< results of the epochs that are done
   std::vector<Validation> validations = {};

@@ -6,30 +6,35 @@
 namespace tutti::engine {
 namespace {
 
-constexpr double interval = 0.2;                // seconds from one allreduce to the next
-constexpr std::size_t most_meetings = 1 << 20;  // from one allreduce to the next
+constexpr double soon = 0.2, late = 5;  // seconds from one allreduce to the next
+
+/// The number of meetings in an interval; `one` is the time from one to the next. All in seconds.
+std::size_t meetings_in(double interval, double one) {
+  constexpr double most = 1 << 20;
+  return static_cast<std::size_t>(std::clamp(interval / std::max(one, interval / most), 1.0, most));
+}
 
 }  // namespace
 
-Wish Agreement::meet(Wish mine) {
+Wish Agreement::meet(Wish mine, bool exchanged) {
   mine_ = std::max(mine_, mine);
   heard_ = false;
   Wish found = Wish::nothing;
   if (world_.size() == 1) {
     const Deadline now = Clock::now();
-    heard_ = mine_ != Wish::nothing || Seconds(now - began_).count() >= interval;
+    heard_ = mine_ != Wish::nothing || Seconds(now - began_).count() >= soon;
     if (heard_) began_ = now;
     return std::exchange(mine_, Wish::nothing);
   }
   ++meetings_;
-  if (under_way_) {
+  if (under_way_ && (exchanged || meetings_ >= late_)) {
     end();
     heard_ = true;
     found = static_cast<Wish>(static_cast<int>(shared_[0]));
-    const double meetings = interval / std::max(shared_[1], interval / most_meetings);
-    wanted_ = static_cast<std::size_t>(std::max(meetings, 1.0));
+    soon_ = meetings_in(soon, shared_[1]);
+    late_ = meetings_in(late, shared_[1]);
   }
-  if (meetings_ >= wanted_) start();
+  if (!under_way_ && meetings_ >= (exchanged ? soon_ : late_)) start();
   return found;
 }
 

@@ -19,16 +19,17 @@ enum class Wish {
   end,           ///< write a checkpoint after this step, and end
 };
 
-/// The ranks meet after steps in which they exchanged anyway. What each of them is asked for travels in an allreduce
-/// that starts at one meeting and is waited for at the next one, about five times per second, so that it makes no rank
-/// wait longer than the exchange does. One thread.
+/// The ranks meet after each step. What each of them is asked for travels in an allreduce that starts at one meeting
+/// and is waited for at a later one. Where ranks exchanged in a step anyway, that is about five times per second, and
+/// makes no rank wait longer than the exchange does. In the steps between exchanges it is every five seconds, which is
+/// how far a rank may be ahead of the others. One thread.
 class Agreement {
  public:
   explicit Agreement(Communicator world) : world_(std::move(world)) {}
 
-  /// Called by all ranks after the same steps. Returns the largest wish of a rank that has become known, once, and the
-  /// same on all ranks.
-  Wish meet(Wish mine);
+  /// Called by all ranks after each step. `exchanged`: the ranks exchanged in it; the same on all of them. Returns the
+  /// largest wish of a rank that has become known, once, and the same on all ranks.
+  Wish meet(Wish mine, bool exchanged);
   /// Whether ranks heard of each other at the last meeting; the same on all ranks.
   bool heard() const noexcept { return heard_; }
   /// Waits for what is on its way. Called by all ranks at the end of a run that did not fail.
@@ -42,8 +43,9 @@ class Agreement {
   std::array<double, 2> shared_{};  ///< of pending_: the wish, and the seconds from one meeting to the next
   Work pending_;
   bool under_way_ = false, heard_ = false;
-  std::size_t meetings_ = 0;       ///< since pending_ was started
-  std::size_t wanted_ = 1;         ///< meetings from the start of one allreduce to the start of the next
+  std::size_t meetings_ = 0;  ///< since pending_ was started
+  /// Meetings from one allreduce to the next, if the ranks exchanged at the last one, and otherwise.
+  std::size_t soon_ = 1, late_ = 1;
   Deadline began_ = Clock::now();  ///< when pending_ was started
 };
 

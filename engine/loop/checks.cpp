@@ -48,6 +48,11 @@ void Config::check_run() const {
     refuse("checkpoint.resume=" + checkpoint.resume + ": expected true, false, or a checkpoint, as in step-8");
   if (validate.every_steps > 0 && validate.every_samples > 0)
     refuse("validate.every_steps and validate.every_samples are two ways to say one thing: leave one out");
+  if (stop.patience == 0 && (stop.min_delta > 0 || stop.smooth > 1))
+    refuse(
+        "stop.min_delta and stop.smooth are for stop.patience: say how many validations it waits, or leave them out");
+  if (!model.strict && model.from.empty())
+    refuse("model.strict=false is for model.from: say which file, or leave it out");
   if (has_folder()) return;
   if (report.trace > 0) refuse("report.trace is kept in the folder of a run: say run=DIR");
   if (checkpoint.every_epochs > 0 || checkpoint.every_steps > 0 || checkpoint.resumes())
@@ -61,6 +66,8 @@ void Config::check_exchange() const {
     refuse(
         "sync.batch_norm normalises over all samples of a step at once: it is for strategy=bsp, without batch.micro "
         "and deterministic=membership");
+  if (on_nan == "skip" && axes.what == Axes::What::gradients && axes.codec.kind != CodecChoice::Kind::none)
+    refuse("on_nan=skip is for gradients that travel as they are, as a codec remembers NaN: leave strategy.codec out");
   if (optimizer.ema < 0 || optimizer.ema >= 1)
     refuse("optimizer.ema is a part of the average that stays in a step: expected 0 or more, and less than 1");
   if (optimizer.ema > 0 && !gradients)

@@ -68,7 +68,8 @@ struct Trainer::Run {
   void validate(std::size_t epoch, std::size_t steps);
   void evaluate(Range samples, std::span<double> totals, std::span<double> all);
   void look_first();
-  void look_at_one_sample(const at::Tensor& sample);
+  void look_together();
+  void look_at_one_sample();
   std::size_t held_out() const;
   std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const std::uint32_t> ids) const;
   Validation evaluate();
@@ -102,7 +103,7 @@ struct Trainer::Run {
   void give_up(const std::string& why);
 
   // Defined in wishes.cpp: what a run is asked for while it goes on.
-  void hear(std::size_t exchanges_before);
+  void hear(std::size_t exchanges_before, bool ends_epoch);
   bool is_to_end() const noexcept { return asked >= Wish::time_is_over; }
   void interrupt(std::size_t epoch);
   void validate_if_missed(std::size_t epoch, std::size_t steps);
@@ -170,6 +171,7 @@ struct Trainer::Run {
   Agreement agreement;
   const Deadline ends_at;               ///< from when on max_time is over
   Wish wished = Wish::nothing;          ///< of this rank, which the others have not been told of
+  Wish known = Wish::nothing;           ///< the largest wish of any rank that all ranks know of
   Wish asked = Wish::nothing;           ///< of any rank, known to all, and not done yet
   std::unique_ptr<LossFile> loss_file;  ///< on rank 0, if the configuration names one
   std::exception_ptr unwritten;         ///< on rank 0: why losses could not be written

@@ -113,7 +113,7 @@ void append(const fs::path& file, const std::string& head, const std::string& te
   const bool first = !fs::exists(file, none);
   std::ofstream out(file, std::ios::app);
   out << (first ? head : "") << text << std::flush;
-  if (!out) throw Error(Code::resource, file.string() + ": cannot be written");
+  if (!out) throw Error(Code::resource, file.string() + ": cannot be written: see whether the disk is full");
 }
 
 /// The history of a run:
@@ -183,7 +183,8 @@ RunFolder::~RunFolder() = default;
 void RunFolder::lock() {
   const fs::path file = folder_ / "lock";
   lock_ = std::make_unique<Descriptor>(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (lock_->fd() < 0) throw Error(Code::resource, file.string() + ": " + std::strerror(errno));
+  if (lock_->fd() < 0)
+    throw Error(Code::resource, file.string() + ": " + std::strerror(errno) + "; name another folder by run=DIR");
   if (::flock(lock_->fd(), LOCK_EX | LOCK_NB) == 0) {
     const std::string holder = "process " + std::to_string(::getpid()) + " on host " + host_name() + "\n";
     if (::ftruncate(lock_->fd(), 0) == 0) static_cast<void>(::pwrite(lock_->fd(), holder.data(), holder.size(), 0) < 0);

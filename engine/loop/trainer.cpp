@@ -168,7 +168,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     loader.resume(Progress::parse(state.sampler));
   state.sampler.clear();
   times.start();
-  std::size_t samples = 0, last = 0, steps = loader.first_step();
+  std::size_t samples = 0, last = state.step_samples, steps = loader.first_step();
   validate_if_missed(epoch, steps);
   while (has_more() && stop_reason.empty() && !is_to_end()) {
     if (may_begin && !may_begin(own_done())) {
@@ -185,10 +185,10 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     train_step(epoch, *batch, own_done());
     times.end_step();
     samples += batch->global_count;
-    state.samples += last = batch->global_distinct;
+    state.samples += last = state.step_samples = batch->global_distinct;
     steps = batch->step + 1;
     tell(epoch, steps, static_cast<double>(samples));
-    hear(exchanges);
+    hear(exchanges, steps == loader.steps());
     if (steps == loader.steps() || is_to_end()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);
@@ -267,7 +267,8 @@ TrainResult Trainer::Run::run() {
   nn::synchronize_parameters(tensors.parameters, world, 0, tensor_device);
   nn::synchronize_parameters(tensors.buffers, world, 0, tensor_device);
   announce();
-  look_first();
+  look_together();
+  look_at_one_sample();
   if (config.checkpoint.resumes())
     resume();
   else if (steps_done)
@@ -349,12 +350,12 @@ Trainer::~Trainer() = default;
 TrainResult Trainer::run() { return run_->run(); }
 
 Validation Trainer::validate() {
-  run_->look_first();
+  run_->look_together();
   return run_->evaluate();
 }
 
 at::Tensor Trainer::predict() {
-  run_->look_first();
+  run_->look_together();
   return run_->predict();
 }
 

@@ -52,8 +52,8 @@ double Trainer::Run::error_of(const Validation& found) const {
 
 bool Trainer::Run::reaches_target(const Validation& found) const {
   if (config.stop.target == 0) return false;
-  const double target = config.stop.target / scale_of_watched();
-  return larger_is_better() ? watched(found) >= target : watched(found) <= target;
+  const double target = config.stop.target / scale_of_watched(), value = finite_watched(found);
+  return larger_is_better() ? value >= target : value <= target;
 }
 
 bool Trainer::Run::validates_within_epochs() const {
@@ -224,29 +224,54 @@ void Trainer::Run::look_first() {
   const auto [input, target] = held_out_tensors(ids);
   const at::Tensor output = forward(input);
   const bool from_table = std::filesystem::path(config.model.name).extension().empty();
+  if (checks_output && data.classes == 0 && loss_info(config.loss).is_binary())
+    for (const auto& part : {data.train, data.test})
+      for (std::size_t i = 0; i < part->size(); i += 1 + part->size() / 1000)
+        check_numbers(config.loss, to_tensor(part->get(i)[data.target]));
   if (checks_output) check_output(config.loss, targets_of(data), output, config.model.name, from_table);
   static_cast<void>(loss(output, target));
   for (const Metric& each : metrics)
     if (each.mean) each.mean(output, target);
-  if (!config.sync.batch_norm && !network.parts) look_at_one_sample(input.narrow(0, 0, 1));
+}
+
+/// look_first() on all ranks, of which one tells what is wrong. A network in parts exchanges in its forward pass.
+void Trainer::Run::look_together() {
+  if (network.parts) return look_first();
+  all_or_none(everyone, [&] {
+    try {
+      look_first();
+    } catch (const c10::Error& error) {
+      const std::string why = error.what_without_backtrace();
+      refuse("the network, the loss and the data do not fit together: " + why.substr(0, why.find('\n')));
+    }
+  });
 }
 
 /// Batch normalisation cannot learn from one sample, which the last step of an epoch may have. Collective.
-void Trainer::Run::look_at_one_sample(const at::Tensor& sample) {
+void Trainer::Run::look_at_one_sample() {
+  if (config.sync.batch_norm || network.parts) return;
+  const std::uint32_t one[] = {0};
+  const at::NoGradGuard no_grad;
+  const at::Tensor sample = held_out_tensors(one).first;
   const Sampler sampler = sampler_for(config, world.rank(), world.size(), *data.train);
   const std::vector<std::size_t> last = sampler.pieces(sampler.steps() - 1), first = sampler.pieces(0);
-  const bool has_one = std::ranges::count(last, 1U) > 0 || std::ranges::count(first, 1U) > 0;
+  const bool comes_to_last = own_steps >= sampler.steps();
+  const bool has_one = (comes_to_last && std::ranges::count(last, 1U) > 0) || std::ranges::count(first, 1U) > 0;
   all_or_none(everyone, [&] {
     if (!has_one) return;
     keep_buffers();
     set_training(network, true);
-    try {
-      forward(sample);
-    } catch (const c10::Error& error) {
-      const std::string why = error.what_without_backtrace();
+    const auto refuse_it = [&](const std::string& why) {
       refuse("some step has one sample on a rank, which the network cannot learn from (" +
              why.substr(0, why.find('\n')) + "): say data.last=drop, or choose a batch of which the " +
              std::to_string(data.train->size()) + " samples leave more");
+    };
+    try {
+      forward(sample);
+    } catch (const c10::Error& error) {
+      refuse_it(error.what_without_backtrace());
+    } catch (const Error&) {
+      refuse_it("its BatchNorm has nothing to normalise over");
     }
     restore_buffers();
   });

@@ -8,12 +8,14 @@
 namespace tutti::engine {
 
 /// Called after each step, before which the strategy had finished `exchanges_before` exchanges. Ranks tell each other
-/// what they were asked for, and exchange losses, after steps in which they met anyway.
-void Trainer::Run::hear(std::size_t exchanges_before) {
+/// what they were asked for, and exchange losses. They act after a step in which they exchanged, or the last one of an
+/// epoch: elsewhere a checkpoint may be an exchange of its own, which other runs do not have.
+void Trainer::Run::hear(std::size_t exchanges_before, bool ends_epoch) {
   if (hooks.wish) wished = std::max(wished, hooks.wish());
   if (Clock::now() >= ends_at) wished = std::max(wished, Wish::time_is_over);
-  if (world.size() > 1 && strategy->stats().finished == exchanges_before) return;
-  asked = std::max(asked, agreement.meet(std::exchange(wished, Wish::nothing)));
+  const bool exchanged = world.size() == 1 || strategy->stats().finished > exchanges_before;
+  known = std::max(known, agreement.meet(std::exchange(wished, Wish::nothing), exchanged));
+  if (exchanged || ends_epoch) asked = std::max(asked, std::exchange(known, Wish::nothing));
   if (!agreement.heard()) return;
   take_losses();
   losses.start();
@@ -34,8 +36,9 @@ void Trainer::Run::interrupt(std::size_t epoch) {
 void Trainer::Run::validate_if_missed(std::size_t epoch, std::size_t steps) {
   const bool has_done = !state.validations.empty() && state.validations.back().step == state.step;
   if (steps == 0 || steps == loader.steps() || has_done) return;
-  if (!validation_is_due(static_cast<std::size_t>(config.batch.global))) return;
+  if (!validation_is_due(state.step_samples)) return;
   validate(epoch, steps);
+  save_if_due(epoch);
   set_training(network, true);
 }
 

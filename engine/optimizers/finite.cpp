@@ -48,10 +48,16 @@ bool all_finite(std::span<const double> numbers) noexcept { return are_finite(nu
 
 bool gradients_are_finite(const std::vector<nn::NamedTensor>& parameters) {
   const at::NoGradGuard no_grad;
-  return std::ranges::all_of(parameters, [](const nn::NamedTensor& each) {
-    const at::Tensor& gradient = each.second.grad();
-    return !gradient.defined() || is_finite(gradient);
-  });
+  std::vector<at::Tensor> largest;  // of gradients on a device, which is waited for once
+  for (const auto& [name, parameter] : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined() || gradient.numel() == 0) continue;
+    if (!gradient.is_cpu() && !gradient.is_sparse())
+      largest.push_back(gradient.abs().max().to(at::kDouble));
+    else if (!is_finite(gradient))
+      return false;
+  }
+  return largest.empty() || at::isfinite(at::stack(largest)).all().item<bool>();
 }
 
 }  // namespace tutti::engine

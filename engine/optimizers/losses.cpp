@@ -78,6 +78,7 @@ double absolute_error(const at::Tensor& output, const at::Tensor& target) { retu
 
 Loss make_loss(std::string_view name, double smoothing) {
   const LossInfo& info = loss_info(name);
+  if (!(smoothing >= 0 && smoothing < 1)) refuse("label_smoothing is a part: make it at least 0, and less than 1");
   if (smoothing == 0) return functions[&info - loss_table().data()];
   if (info.name != "cross_entropy") refuse("label_smoothing is for loss=cross_entropy: leave it out");
   return [options = functional::CrossEntropyFuncOptions().label_smoothing(smoothing)](const at::Tensor& output,
@@ -147,6 +148,12 @@ void check_output(std::string_view given, const Targets& targets, const at::Tens
   if (info.output == Output::scores && !gives_scores && count > 1 && are_probabilities(output))
     refuse(loss + " wants scores, but " + name +
            " ends in probabilities already: leave its last softmax out, or end it in log-softmax and say loss=nll");
+}
+
+void check_numbers(std::string_view given, const at::Tensor& targets) {
+  if (!loss_info(given).is_binary() || targets.numel() == 0) return;
+  if (targets.min().item<double>() >= 0 && targets.max().item<double>() <= 1) return;
+  refuse("loss=" + std::string(given) + " is for targets from 0 to 1, and the data has others: say loss=mse");
 }
 
 std::vector<Metric> metrics_of(const LossInfo& loss, const Targets& targets) {

@@ -74,6 +74,9 @@ void check_targets(std::string_view given, const Targets& targets);
 void check_output(std::string_view given, const Targets& targets, const at::Tensor& output, std::string_view model,
                   bool gives_scores);
 
+/// Throws Error{invalid} if the loss is of numbers from 0 to 1 and the targets of some samples are others.
+void check_numbers(std::string_view given, const at::Tensor& targets);
+
 /// The default metrics, in this order:
 ///
 ///     loss                   target             outputs   metrics

@@ -14,9 +14,7 @@ using Json = nlohmann::ordered_json;  // which writes a number that is not finit
 
 void put(std::ofstream& out, const std::filesystem::path& file, const std::string& text) {
   out << text << std::flush;
-  if (!out)
-    throw Error(Code::resource,
-                file.string() + ": cannot be written: see to it that there is space, and may be written");
+  if (!out) throw Error(Code::resource, file.string() + ": cannot be written: see whether the disk is full");
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }

@@ -218,7 +218,13 @@ class Run {
         if (users) users(now);
       };
     Trainer trainer(config, own, std::move(task), std::move(hooks));
-    TrainResult result = trainer.run();
+    TrainResult result;
+    try {
+      result = trainer.run();
+    } catch (const DivergedError&) {
+      if (worker_ == 0 && talks && store_) store_->set("stop", "its numbers were not finite");
+      throw;
+    }
     if (worker_ == 0 && !result.stopped.empty()) {
       if (talks && store_) store_->set("stop", result.stopped);
       worker->stop();
@@ -277,7 +283,8 @@ class Run {
       Ledger::Deal deal = worker.further(epoch, is_last);
       deal.step.worker += count(mine_.offset);  // the ledger numbers the workers of this group
       if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
-      if (deal.what == Ledger::Deal::What::none || !why_first_stopped(own).empty()) {
+      const bool is_asked = worker_ == 0 && own.size() == 1 && hooks_.wish && hooks_.wish() >= Wish::time_is_over;
+      if (deal.what == Ledger::Deal::What::none || is_asked || !why_first_stopped(own).empty()) {
         if (is_last && group_) (void)worker.teller();  // waits, so that the top's final parameters are validated
         return {};
       }

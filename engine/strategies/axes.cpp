@@ -108,7 +108,7 @@ std::vector<OptionInfo> axis_options() {
 
 namespace {
 
-void read_numbers(Axes& axes, const Options& options) {
+void read_numbers(Axes& axes, const Options& options, const Options::Given& given) {
   axes.inner_every = options.whole("inner_every");
   axes.every = options.whole("every");
   axes.probability = options.number("probability");
@@ -126,6 +126,7 @@ void read_numbers(Axes& axes, const Options& options) {
   axes.alpha = options.number("alpha");
   axes.quorum = options.whole("quorum");
   axes.server = read_server_axes(options);
+  if (given.contains("elastic") && !given.contains("elastic_force")) axes.server.elastic_force = 0;
   axes.overlap = options.flag("overlap");
   axes.reorder = options.flag("reorder");
   axes.scale_lr = options.flag("scale_lr");
@@ -230,7 +231,9 @@ constexpr Need needs[] = {
     {"top_k", has_codec<Codec::top_k>, "strategy.codec=top_k"},
     {"mask", has_codec<Codec::mask>, "strategy.codec=mask"},
     {"power_rank least_saving", has_codec<Codec::power_sgd>, "strategy.codec=power_sgd"},
-    {"feedback", [](const Axes& axes) { return axes.codec.kind != Codec::none; }, "a strategy.codec"},
+    {"feedback", [](const Axes& axes) { return !has_codec<Codec::none, Codec::f16, Codec::bf16>(axes); },
+     "a strategy.codec that leaves something out"},
+    {"scale_lr", [](const Axes& axes) { return axes.how == Axes::How::allreduce; }, "strategy.how=allreduce"},
     {"group", [](const Axes& axes) { return axes.how == Axes::How::pairs; }, "strategy.how=pairs"},
     {"elastic elastic_force elastic_here", [](const Axes& axes) { return axes.merge == Axes::Merge::elastic; },
      "strategy.merge=elastic, as with strategy=easgd"},
@@ -239,7 +242,7 @@ constexpr Need needs[] = {
     {"outer_every", [](const Axes& axes) { return axes.outer == Axes::Outer::delayed_nesterov; },
      "strategy.outer=delayed-nesterov"},
     {"quorum grace", [](const Axes& axes) { return axes.members == Axes::Members::quorum; }, "strategy.members=quorum"},
-    {"overlap reorder", [](const Axes& axes) { return axes.what == Axes::What::gradients || axes.dense_steps > 0; },
+    {"overlap reorder", [](const Axes& axes) { return axes.what == Axes::What::gradients; },
      "gradients, as with strategy=bsp"},
     {"kappa", [](const Axes& axes) { return axes.outer == Axes::Outer::gem; }, "strategy.outer=gem"},
     {"most_stale", [](const Axes& axes) { return axes.server.stale == "reject"; }, "strategy.stale=reject"},
@@ -247,6 +250,13 @@ constexpr Need needs[] = {
 
 /// Refuses options that were given and would change nothing.
 void check_effects(const Axes& axes, const ChoiceInfo& preset, const Options::Given& given) {
+  const std::string codec = Options(preset, given).text("codec");
+  for (const char* key : {"chunk", "top_k", "mask", "power_rank"})
+    if (const auto option = given.find(key);
+        codec.find(':') != codec.npos && option != given.end() &&
+        option->second != std::ranges::find(preset.options, std::string_view(key), &OptionInfo::key)->value)
+      refuse("strategy." + std::string(key) + " changes nothing with strategy.codec=" + codec +
+             ", which has a number of its own: say another codec, or leave it out");
   for (const Need& need : needs) {
     if (need.holds(axes)) continue;
     for (const std::string_view key : words(need.keys)) {
@@ -276,7 +286,7 @@ Axes axes_of(const Config& config) {
   read(axes.apply, options, "apply", apply_words);
   read(axes.members, options, "members", members_words);
   read(axes.judged, options, "judged", judged_words);
-  read_numbers(axes, options);
+  read_numbers(axes, options, config.strategy.options);
   if (axes.how == Axes::How::server) {
     check_server_axes(axes);
     check_effects(axes, preset, config.strategy.options);

@@ -30,7 +30,7 @@ TEST(Agreement, AllRanksDoAtOneMeetingAndOnceWhatOneOfThemIsAskedFor) {
       const bool is_second = std::ranges::count(mine, Wish::checkpoint) > 0 && world.rank() < 2;
       Wish wish = i == 3 && world.rank() == 2 ? Wish::checkpoint : Wish::nothing;
       if (is_second) wish = world.rank() == 0 ? Wish::end : Wish::time_is_over;
-      mine.push_back(agreement.meet(wish));
+      mine.push_back(agreement.meet(wish, true));
     }
     agreement.end();
   });
@@ -47,7 +47,7 @@ TEST(Agreement, AWishArrivesWithinTwoMeetingsThatAreRare) {
     std::vector<Wish> found;
     for (int i = 0; i < 4; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      found.push_back(agreement.meet(i == 1 && world.rank() == 1 ? Wish::end : Wish::nothing));
+      found.push_back(agreement.meet(i == 1 && world.rank() == 1 ? Wish::end : Wish::nothing, true));
     }
     agreement.end();
     if (found == std::vector{Wish::nothing, Wish::nothing, Wish::end, Wish::nothing}) ++heard;
@@ -55,12 +55,36 @@ TEST(Agreement, AWishArrivesWithinTwoMeetingsThatAreRare) {
   EXPECT_EQ(heard, 2);
 }
 
+TEST(Agreement, RanksThatDoNotExchangeMayBeAheadOfOthers) {
+  constexpr int meetings = 1000;
+  std::atomic<int> ahead = 0, heard = 0;
+  run_ranks(2, test_settings("inproc"), [&](Communicator& world) {
+    Agreement agreement(world);
+    for (int i = 0; i < 4; ++i) agreement.meet(Wish::nothing, true);  // which tells how long a step takes
+    if (world.rank() == 0)
+      for (int i = 0; i < meetings; ++i) agreement.meet(i == 0 ? Wish::end : Wish::nothing, false);
+    if (world.rank() == 0) ahead = meetings;
+    if (world.rank() == 1) {
+      while (ahead < meetings) std::this_thread::yield();
+      for (int i = 0; i < meetings; ++i) agreement.meet(Wish::nothing, false);
+    }
+    Wish found = Wish::nothing;
+    while (found == Wish::nothing) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      found = agreement.meet(Wish::nothing, true);
+    }
+    agreement.end();
+    if (found == Wish::end) ++heard;
+  });
+  EXPECT_EQ(heard, 2);
+}
+
 TEST(Agreement, OneRankHearsItsOwnWishAtOnce) {
   run_ranks(1, test_settings("inproc"), [](Communicator& world) {
     Agreement agreement(world);
-    EXPECT_EQ(agreement.meet(Wish::checkpoint), Wish::checkpoint);
+    EXPECT_EQ(agreement.meet(Wish::checkpoint, true), Wish::checkpoint);
     EXPECT_TRUE(agreement.heard());
-    EXPECT_EQ(agreement.meet(Wish::nothing), Wish::nothing);
+    EXPECT_EQ(agreement.meet(Wish::nothing, true), Wish::nothing);
   });
 }
 

@@ -125,13 +125,26 @@ TEST(Axes, ThatDoNotGoTogetherAreRefusedInALine) {
 }
 
 TEST(Axes, OptionsThatChangeNothingAreRefused) {
-  const std::pair<const char*, const char*> without_effect[] = {
-      {"bsp", "top_k=0.2"},         {"bsp", "outer_lr=0.3"},        {"bsp", "chunk=32"},
-      {"bsp", "feedback=0.5"},      {"bsp", "inner_every=4"},       {"bsp", "probability=0.5"},
-      {"local-sgd", "group=4"},     {"local-sgd", "overlap=false"}, {"local-sgd", "mask=0.1"},
-      {"diloco", "elastic=0.3"},    {"diloco", "outer_every=4"},    {"diloco", "power_rank=4"},
-      {"downpour", "elastic=0.3"},  {"easgd", "quorum=2"},          {"easgd", "kappa=3"},
-      {"downpour", "most_stale=4"}, {"gosgd", "every=4"},           {"downpour", "grace=2"}};
+  const std::pair<const char*, const char*> without_effect[] = {{"bsp", "top_k=0.2"},
+                                                                {"bsp", "outer_lr=0.3"},
+                                                                {"bsp", "chunk=32"},
+                                                                {"bsp", "feedback=0.5"},
+                                                                {"bsp", "inner_every=4"},
+                                                                {"bsp", "probability=0.5"},
+                                                                {"local-sgd", "group=4"},
+                                                                {"local-sgd", "overlap=false"},
+                                                                {"local-sgd", "mask=0.1"},
+                                                                {"diloco", "elastic=0.3"},
+                                                                {"diloco", "outer_every=4"},
+                                                                {"diloco", "power_rank=4"},
+                                                                {"downpour", "elastic=0.3"},
+                                                                {"easgd", "quorum=2"},
+                                                                {"easgd", "kappa=3"},
+                                                                {"downpour", "most_stale=4"},
+                                                                {"gosgd", "every=4"},
+                                                                {"gosgd", "scale_lr=true"},
+                                                                {"post-local-sgd", "overlap=false"},
+                                                                {"downpour", "grace=2"}};
   for (const auto& [preset, option] : without_effect)
     EXPECT_THAT(refusal([&] {
                   axes({"strategy=" + std::string(preset), "strategy." + std::string(option)});
@@ -139,7 +152,16 @@ TEST(Axes, OptionsThatChangeNothingAreRefused) {
                 HasSubstr("changes nothing with strategy=" + std::string(preset)))
         << option;
   axes({"strategy=bsp", "strategy.codec=top_k", "strategy.top_k=0.2", "strategy.feedback=0.5"});
-  axes({"strategy=post-local-sgd", "strategy.overlap=false"});
+  EXPECT_EQ(axes({"strategy=easgd"}).server.elastic_force, 0.9);
+  EXPECT_EQ(axes({"strategy=easgd", "strategy.elastic=0.3"}).server.elastic_force, 0);
+  for (const auto& [codec, option] : {std::pair{"mask:0.005", "mask=0.05"},
+                                      {"int8:64", "chunk=32"},
+                                      {"power_sgd:2", "power_rank=4"},
+                                      {"top_k:2/64", "top_k=0.5"}})
+    EXPECT_THAT(refusal([&] {
+                  axes({"strategy.codec=" + std::string(codec), "strategy." + std::string(option)});
+                }),
+                HasSubstr("which has a number of its own"));
   for (const ChoiceInfo& each : strategy_table()) {  // as config.yaml has them all
     Config config = config_of({"strategy=" + std::string(each.name)});
     for (const OptionInfo& option : each.options) config.strategy.options.emplace(option.key, option.value);

@@ -117,6 +117,16 @@ TEST(Losses, AccuracyOfSeveralLabelsIsOverAllOfThem) {
   EXPECT_NEAR(of(metrics, "accuracy", output, target), 4.0 / 6, 1e-15);
 }
 
+TEST(Losses, OfTwoClassesAreOfNumbersFromZeroToOne) {
+  check_numbers("bce_logits", at::tensor({0.0, 0.25, 1.0}));
+  check_numbers("mse", at::tensor({-1.0, 5.0}));
+  for (const double wrong : {-0.1, 1.5})
+    EXPECT_THAT(refusal([&] {
+                  check_numbers("bce_logits", at::tensor({0.5, wrong}));
+                }),
+                HasSubstr("loss=bce_logits is for targets from 0 to 1, and the data has others: say loss=mse"));
+}
+
 TEST(Losses, OutputsFollowLossAndTargets) {
   EXPECT_EQ(outputs_for(loss_info("cross_entropy"), {.classes = 2}), 2U);
   EXPECT_EQ(outputs_for(loss_info("bce_logits"), {.classes = 2}), 1U);

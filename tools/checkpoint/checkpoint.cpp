@@ -114,7 +114,10 @@ int write_network(const Found& found, const std::string& names, const fs::path& 
     arrays = std::move(renamed);
   }
   engine::write_arrays(to, arrays, {{"format", "pt"}, {"model", model}});
-  fmt::print("{}: {} tensors of {}, with the names of {}\n", to.string(), arrays.size(), from.string(), names);
+  fmt::print("{}: {} tensors of {}, with the names of {}{}\n", to.string(), arrays.size(), from.string(), names,
+             names == "torchvision" && model == "googlenet"
+                 ? "; torchvision has 3x3 filters where these are 5x5, so it takes all but branch3.1"
+                 : "");
   return 0;
 }
 
@@ -136,7 +139,7 @@ int run(const std::vector<std::string>& arguments) {
   if (named.filename().empty()) named = named.parent_path();
   const Found found = checkpoints_in(named);
   if (action != "export") return action == "verify" ? verify(found) : list(found);
-  return write_network(found, names, to.empty() ? named.filename().string() + ".safetensors" : to);
+  return write_network(found, names, to.empty() ? fs::absolute(named).filename().string() + ".safetensors" : to);
 }
 
 }  // namespace

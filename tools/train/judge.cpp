@@ -63,6 +63,9 @@ void only_judge(engine::Config& config, const std::string& folder) {
   config.pretrain = none.pretrain;
   config.deterministic = none.deterministic;
   config.batch.grains = 0;
+  config.data.last = none.data.last;
+  config.data.remainder = none.data.remainder;
+  config.stop = none.stop;
   config.sync.batch_norm = false;
   config.optimizer.ema = 0;
   config.report.trace = 0;

@@ -11,7 +11,8 @@ namespace tutti::tools {
 std::string line(const char* heading, const std::string& text);
 
 /// Lines for people, each with a heading: the best epoch, speed and how the time was spent, the folder, and the next
-/// commands. `launch` is the command with which the ranks are started, "tutti train -np 4"; empty: the run is not to go on.
+/// commands. `launch` is the command with which the ranks are started, "tutti train -np 4"; empty: the run is not to go
+/// on.
 std::string summary(const engine::Config& config, const engine::TrainResult& result, const std::string& launch);
 
 /// The command that goes on with the run, for a shell.

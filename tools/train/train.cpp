@@ -187,13 +187,20 @@ void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& er
                    : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
 }
 
+/// Whether a run that is asked to end writes a checkpoint.
+bool keeps_a_checkpoint(const engine::Config& config) {
+  const auto& wanted = config.checkpoint;
+  return config.has_folder() && (wanted.at_end || wanted.every_epochs > 0 || wanted.every_steps > 0);
+}
+
 /// Trains with parameters that masters keep. Ranks may end at different times and with different results.
 int run_by_masters(const Job& job, Communicator& world) {
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
   std::fflush(stdout);
   const auto begin = std::chrono::steady_clock::now();
   try {
-    tutti::tools::take_ending_signals(world.rank() == 0);
+    const auto roles = engine::roles_of(job.config, world.size());
+    tutti::tools::take_ending_signals(world.rank() == roles.workers[0][0], keeps_a_checkpoint(job.config));
     const engine::MastersResult result =
         engine::train_by_masters(job.config, world, job.network, job.data, {.wish = tutti::tools::wish_of_signals});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -206,7 +213,8 @@ int run_by_masters(const Job& job, Communicator& world) {
                      : fmt::format("worker {} tells of this, as those before it have died; ", result.worker),
                  result.kept);
     for (const std::string& line : result.lines) fmt::print("{}\n", line);
-    return tutti::tools::ending_signal() != 0 ? 128 + tutti::tools::ending_signal() : code;
+    return result.training.interrupted && tutti::tools::ending_signal() != 0 ? 128 + tutti::tools::ending_signal()
+                                                                             : code;
   } catch (const Error& error) {
     tell_of_failure(job, engine::roles_of(job.config, world.size()), error, world.rank());
     return exit_failure;
@@ -251,12 +259,40 @@ int judge(const Job& job, engine::Trainer& trainer, Communicator& world) {
   return 0;
 }
 
+int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
+  tutti::tools::take_ending_signals(world.rank() == 0, keeps_a_checkpoint(job.config));
+  const auto begin = std::chrono::steady_clock::now();
+  engine::TrainResult result;
+  std::string differ;
+  try {
+    result = trainer.run();
+  } catch (const engine::ReplicaError& error) {  // training is complete, so its losses are reported
+    result = error.result;
+    differ = error.what();
+  } catch (const engine::DivergedError& error) {
+    if (error.culprit() < 0) throw;  // the other ranks do not know
+    result = error.result;
+    differ = error.what();
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
+  int code = reached && differ.empty() ? 0 : exit_failure;
+  if (world.rank() == 0) {
+    const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
+    const std::string what =
+        job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
+    code = finish(job, result, differ, what + ranks, seconds);
+  }
+  // no rank leaves while rank 0 still writes
+  const int signal = world.allreduce(result.interrupted ? tutti::tools::ending_signal() : 0, tutti::max).wait();
+  return signal > 0 ? 128 + signal : code;
+}
+
 int run(const std::vector<std::string>& arguments, Communicator& world) {
   const auto asks = [](const std::string& word) {
     return word == "-h" || word == "--help" || word == "--help-config" || word == "--print-config";
   };
   if (world.rank() != 0 && std::any_of(arguments.begin(), arguments.end(), asks)) return 0;
-  tutti::tools::take_checkpoint_signal();
   Job job;
   engine::all_or_none(world, [&] { job = prepare(arguments, world); });
   std::optional<tutti::tools::ClaimedFolder> claimed;
@@ -284,33 +320,7 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
                                              engine::Hooks{.wish = tutti::tools::wish_of_signals});
   });
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
-  if (!job.judged.empty()) return judge(job, *trainer, world);
-  tutti::tools::take_ending_signals(world.rank() == 0);
-  const auto begin = std::chrono::steady_clock::now();
-  engine::TrainResult result;
-  std::string differ;
-  try {
-    result = trainer->run();
-  } catch (const engine::ReplicaError& error) {  // training is complete, so its losses are reported
-    result = error.result;
-    differ = error.what();
-  } catch (const engine::DivergedError& error) {
-    if (error.culprit() < 0) throw;  // the other ranks do not know
-    result = error.result;
-    differ = error.what();
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
-  int code = reached && differ.empty() ? 0 : exit_failure;
-  if (world.rank() == 0) {
-    const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
-    const std::string what =
-        job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
-    code = finish(job, result, differ, what + ranks, seconds);
-  }
-  // no rank leaves while rank 0 still writes
-  const int signal = world.allreduce(result.interrupted ? tutti::tools::ending_signal() : 0, tutti::max).wait();
-  return signal > 0 ? 128 + signal : code;
+  return job.judged.empty() ? train(job, *trainer, world) : judge(job, *trainer, world);
 }
 
 /// Reports errors that the user can correct on one rank: the culprit if all ranks know the error (see
@@ -340,6 +350,7 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
 int main(int argc, char** argv) {
   std::string who = "tutti train";
   tutti::tools::fill_standard_descriptors();
+  tutti::tools::take_checkpoint_signal();
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     start_ranks(arguments);

@@ -10,7 +10,7 @@
 namespace tutti::tools {
 namespace {
 
-std::atomic<bool> wants_checkpoint = false, tells_of_end = false;
+std::atomic<bool> wants_checkpoint = false, tells_of_end = false, keeps_one = false;
 std::atomic<int> ended_by = 0;
 
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
@@ -23,8 +23,9 @@ void on_end(int signal) {
     std::signal(signal, SIG_DFL);
     raise(signal);
   } else if (tells_of_end) {
-    constexpr std::string_view line =
-        "tutti train: ending after this step, with a checkpoint; the same signal once more ends at once\n";
+    const std::string_view line =
+        keeps_one ? "tutti train: ending after this step, with a checkpoint; the same signal once more ends at once\n"
+                  : "tutti train: ending after this step, without a checkpoint, as the run keeps none\n";
     static_cast<void>(write(STDERR_FILENO, line.data(), line.size()) < 0);
   }
   errno = error;
@@ -42,8 +43,9 @@ void handle(int signal, void (*handler)(int)) {
 
 void take_checkpoint_signal() { handle(SIGUSR1, on_checkpoint); }
 
-void take_ending_signals(bool tells) {
+void take_ending_signals(bool tells, bool keeps) {
   tells_of_end = tells;
+  keeps_one = keeps;
   handle(SIGINT, on_end);
   handle(SIGTERM, on_end);
 }

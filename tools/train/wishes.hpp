@@ -8,9 +8,9 @@ namespace tutti::tools {
 /// From now on SIGUSR1 asks for a checkpoint. Call it before SIGUSR1 may come, which would end the process.
 void take_checkpoint_signal();
 
-/// From now on the first SIGINT or SIGTERM asks training to end with a checkpoint, and a second one ends the process at
-/// once. `tells`: this process answers the first one with a line on stderr.
-void take_ending_signals(bool tells);
+/// From now on the first SIGINT or SIGTERM asks training to end, and a second one ends the process at once. `tells`:
+/// this process answers the first one with a line on stderr, which says whether there will be a checkpoint, `keeps`.
+void take_ending_signals(bool tells, bool keeps);
 
 /// What has been asked for since the last call.
 engine::Wish wish_of_signals();
