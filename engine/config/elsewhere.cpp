@@ -11,7 +11,7 @@ struct Foreign {
   std::string_view advice;  ///< what to say here
 };
 
-constexpr Foreign table[] = {
+constexpr Foreign foreign_keys[] = {
     {"accumulate_grad_batches gradient_accumulation_steps",
      "batch.micro=N, the most samples that a rank takes at once; their gradients are added up to those of "
      "batch.global"},
@@ -50,7 +50,7 @@ std::string plain_key(std::string_view key) {
 }
 
 std::string_view advice_for(std::string_view key) {
-  for (const Foreign& each : table)
+  for (const Foreign& each : foreign_keys)
     for (const std::string_view word : words(each.words))
       if (plain_key(key) == word) return each.advice;
   return {};

@@ -38,20 +38,20 @@ std::string place(std::string_view sequence, std::span<const int> places, std::s
   return std::string(sequence) + "." + std::to_string(places[number - 1]);
 }
 
-std::string alexnet(const Parts& parts) {
+std::string alexnet_name(const Parts& parts) {
   constexpr int convolutions[] = {0, 3, 6, 8, 10}, dense[] = {1, 4, 6};
   if (parts.layer == "conv") return place("features", convolutions, parts.number);
   return parts.layer == "fc" ? place("classifier", dense, parts.number) : std::string();
 }
 
-std::string vgg16(const Parts& parts) {
+std::string vgg16_name(const Parts& parts) {
   constexpr int convolutions[] = {0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28}, dense[] = {0, 3, 6};
   if (parts.layer == "conv") return place("features", convolutions, parts.number);
   return parts.layer == "fc" ? place("classifier", dense, parts.number) : std::string();
 }
 
 /// "block1_2.body" is "layer1.1", and its "shortcut" is "layer1.1.downsample".
-std::string resnet(const Parts& parts) {
+std::string resnet_name(const Parts& parts) {
   const std::string number = std::to_string(parts.number), layer = parts.layer == "norm" ? "bn" : "conv";
   if (parts.module == "head") return "fc";
   if (parts.module == "stem") return layer + number;
@@ -65,7 +65,7 @@ std::string resnet(const Parts& parts) {
 
 /// "inception3a.way2" is "inception3a.branch2", which has a sequence of convolutions where there are several, or a pool
 /// before the one that there is.
-std::string googlenet(const Parts& parts) {
+std::string googlenet_name(const Parts& parts) {
   const std::string layer = parts.layer == "norm" ? ".bn" : ".conv", number = std::to_string(parts.number);
   if (parts.module == "head") return "fc";
   if (parts.module == "stem") return "conv" + number + layer;
@@ -81,8 +81,11 @@ std::string googlenet(const Parts& parts) {
 
 std::map<std::string, std::string> torchvision_names(std::string_view model, std::span<const std::string> names) {
   using Rule = std::string (*)(const Parts&);
-  constexpr std::pair<std::string_view, Rule> rules[] = {
-      {"alexnet", alexnet}, {"vgg16", vgg16}, {"resnet18", resnet}, {"resnet50", resnet}, {"googlenet", googlenet}};
+  constexpr std::pair<std::string_view, Rule> rules[] = {{"alexnet", alexnet_name},
+                                                         {"vgg16", vgg16_name},
+                                                         {"resnet18", resnet_name},
+                                                         {"resnet50", resnet_name},
+                                                         {"googlenet", googlenet_name}};
   const auto* const rule = std::ranges::find(rules, model, &std::pair<std::string_view, Rule>::first);
   std::map<std::string, std::string> found;
   if (rule == std::end(rules)) return found;
