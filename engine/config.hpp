@@ -175,6 +175,10 @@ struct Config {
   /// Throws Error{invalid} for settings that a network over a mesh of `ranks` ranks does not support.
   void check_split(int ranks) const;
   bool has_folder() const { return !run.empty() && run != "none"; }
+  /// True if a checkpoint is written where training ends, also where it ends early.
+  bool keeps_the_end() const {
+    return has_folder() && (checkpoint.at_end || checkpoint.every_epochs > 0 || checkpoint.every_steps > 0);
+  }
 
   /// The whole configuration as YAML that read() accepts; a comment at each value says where it came from.
   std::string resolved() const;

@@ -69,8 +69,7 @@ constexpr ConfigInfo table[] = {
     {"data.last",
      at<&Config::data, &Config::Data::last>,
      "the last step of an epoch, if it has fewer samples: keep, drop, or pad it with samples seen again; auto: drop "
-     "with "
-     "data.remainder=drop, else keep",
+     "with data.remainder=drop, else keep",
      {.allowed = "auto|keep|drop|pad", .aliases = "drop_last", .spelling = last_name}},
     {"data.prefetch",
      at<&Config::data, &Config::Data::prefetch>,

@@ -11,7 +11,7 @@
 
 namespace tutti::engine {
 
-/// What is asked of a run from outside while it goes on, such as by a signal. Each one outweighs those before it.
+/// A request to a run that goes on, such as by a signal. Each one outweighs those before it.
 enum class Wish {
   nothing,
   checkpoint,    ///< write a checkpoint after this step, and go on
@@ -30,7 +30,7 @@ class Agreement {
   /// Called by all ranks after each step. `exchanged`: the ranks exchanged in it; the same on all of them. Returns the
   /// largest wish of a rank that has become known, once, and the same on all ranks.
   Wish meet(Wish mine, bool exchanged);
-  /// Whether ranks heard of each other at the last meeting; the same on all ranks.
+  /// True if ranks heard of each other at the last meeting; the same on all ranks.
   bool heard() const noexcept { return heard_; }
   /// Waits for what is on its way. Called by all ranks at the end of a run that did not fail.
   void end();

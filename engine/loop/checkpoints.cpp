@@ -33,12 +33,6 @@ Fields copies(const std::vector<nn::NamedTensor>& tensors) {
 
 bool due(std::int64_t every, std::size_t done) { return every > 0 && done % static_cast<std::size_t>(every) == 0; }
 
-std::vector<nn::NamedTensor> all_of(const NetworkTensors& tensors) {
-  std::vector<nn::NamedTensor> all = tensors.parameters;
-  all.insert(all.end(), tensors.buffers.begin(), tensors.buffers.end());
-  return all;
-}
-
 }  // namespace
 
 /// The whole tensors on rank 0, also for a network that is split over a mesh. All ranks of the network call it alike.
@@ -49,7 +43,7 @@ std::vector<nn::NamedTensor> Trainer::Run::wholes(std::vector<nn::NamedTensor> m
 /// Copies parameters and buffers from `arrays`, which hold whole tensors.
 void Trainer::Run::load(const Fields& arrays, const std::filesystem::path& file) {
   const at::NoGradGuard no_grad;
-  for (auto [name, tensor] : all_of(tensors)) {
+  for (auto [name, tensor] : tensors.all()) {
     const Array* found = arrays.find(name);
     if (!found) refuse(file.string() + " has no tensor '" + name + "': it is of another model");
     const at::Tensor value = network.parts ? network.parts->part_of(name, to_tensor(*found)) : to_tensor(*found);
@@ -68,10 +62,6 @@ bool Trainer::Run::keeps_the_best() const {
   return keeps_checkpoints() || (config.stop.patience > 0 && config.has_folder());
 }
 
-bool Trainer::Run::keeps_the_end() const {
-  return keeps_checkpoints() || (config.checkpoint.at_end && config.has_folder());
-}
-
 /// Called within an epoch: saves if a checkpoint is due.
 void Trainer::Run::save_if_due(std::size_t epoch) {
   if (asked == Wish::checkpoint || due(config.checkpoint.every_steps, state.step) ||
@@ -84,7 +74,7 @@ void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || !has_more();
   if (asked == Wish::checkpoint || due(config.checkpoint.every_steps, state.step) ||
       due(config.checkpoint.every_epochs, epoch + 1) || (keeps_the_best() && best_is_now()) ||
-      (keeps_the_end() && ends))
+      (config.keeps_the_end() && ends))
     save(epoch, true);
 }
 
@@ -104,7 +94,7 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   };
   keep("optimizer", optimizer->state().tensors);
   if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
-  keep_whole(model_file, all_of(tensors));
+  keep_whole(model_file, tensors.all());
   if (!averages.empty()) keep_whole(average_file, named_averages());
   all_or_none(everyone, [&] {
     if (saver) write(epoch, epoch_ended, std::move(files));

@@ -66,6 +66,7 @@ struct Trainer::Run {
   Validation without_numbers() const;
   void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
   void validate(std::size_t epoch, std::size_t steps);
+  void for_held_out(Range samples, const std::function<void(std::span<const std::uint32_t>)>& use) const;
   void evaluate(Range samples, std::span<double> totals, std::span<double> all);
   void look_first();
   void look_together();
@@ -113,7 +114,6 @@ struct Trainer::Run {
   // Defined in checkpoints.cpp: saving and resuming.
   bool keeps_checkpoints() const;  // during training, not only at the end
   bool keeps_the_best() const;
-  bool keeps_the_end() const;
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);

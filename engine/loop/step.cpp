@@ -139,8 +139,8 @@ void Trainer::Run::restore_buffers() {
   for (std::size_t i = 0; i < buffers_before.size(); ++i) tensors.buffers[i].second.copy_(buffers_before[i]);
 }
 
-/// Whether the loss and the gradients of the step are finite numbers. Ranks with equal gradients find the same, and so
-/// do those with parts of one network.
+/// Returns true if the loss and the gradients of the step are finite numbers. Ranks with equal gradients find the same,
+/// and so do those with parts of one network.
 bool Trainer::Run::is_finite_step(const Moment& now) {
   bool finite = now.gradient_norm > 0 || config.optimizer.clip > 0 ? std::isfinite(now.gradient_norm)
                                                                    : gradients_are_finite(tensors.parameters);

@@ -170,7 +170,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   times.start();
   std::size_t samples = 0, last = state.step_samples, steps = loader.first_step();
   validate_if_missed(epoch, steps);
-  while (has_more() && stop_reason.empty() && !is_to_end()) {
+  while (has_more() && stop_reason.empty()) {
     if (may_begin && !may_begin(own_done())) {
       const std::size_t rest = std::min(loader.steps() - steps, own_steps - own_done());
       state.given += rest;
@@ -201,7 +201,7 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   times.stop();
   validate_at_end(epoch, steps, last);
   const bool whole = steps == loader.steps();
-  if (!whole && keeps_the_end()) save(epoch, false);  // so that a resumed run can finish the epoch
+  if (!whole && config.keeps_the_end()) save(epoch, false);  // so that a resumed run can finish the epoch
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
   return has_more() && stop_reason.empty();

@@ -130,12 +130,20 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const
   return {input, to_tensor(batch[data.target]).to(tensor_device.tensors())};
 }
 
-/// Adds the loss and the metrics, summed over these held-out samples, to `totals`. Writes their outputs and targets to
-/// their places in `all`, if that has any, where targets follow after outputs.
-void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<double> all) {
+/// Calls `use` with held-out samples in their order, as many at a time as a piece of training has, and at most 256.
+void Trainer::Run::for_held_out(Range samples, const std::function<void(std::span<const std::uint32_t>)>& use) const {
   for (std::size_t done = 0; done < samples.count;) {
     std::vector<std::uint32_t> ids(std::min({std::size_t{256}, largest_piece(), samples.count - done}));
     std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(samples.begin + done));
+    use(ids);
+    done += ids.size();
+  }
+}
+
+/// Adds the loss and the metrics, summed over these held-out samples, to `totals`. Writes their outputs and targets to
+/// their places in `all`, if that has any, where targets follow after outputs.
+void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<double> all) {
+  for_held_out(samples, [&](std::span<const std::uint32_t> ids) {
     const auto [input, target] = held_out_tensors(ids);
     const at::Tensor output = forward(input);
     const auto count = static_cast<double>(ids.size());
@@ -149,8 +157,7 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<d
       std::copy_n(numbers.data_ptr<double>(), ids.size(),
                   all.begin() + static_cast<std::ptrdiff_t>(half * all.size() / 2 + ids[0]));
     }
-    done += ids.size();
-  }
+  });
 }
 
 /// With grains the samples are divided in the same way for any number of ranks, and the sums are added in a fixed
@@ -186,12 +193,9 @@ at::Tensor Trainer::Run::predict() {
   set_training(network, false);
   const Range mine = share(held_out(), world.rank(), world.size());
   std::vector<at::Tensor> outputs;
-  for (std::size_t done = 0; done < mine.count;) {
-    std::vector<std::uint32_t> ids(std::min({std::size_t{256}, largest_piece(), mine.count - done}));
-    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(mine.begin + done));
+  for_held_out(mine, [&](std::span<const std::uint32_t> ids) {
     outputs.push_back(forward(held_out_tensors(ids).first).to(at::kCPU).contiguous());
-    done += ids.size();
-  }
+  });
   std::vector<std::int64_t> shape = outputs.empty() ? std::vector<std::int64_t>(8) : outputs[0].sizes().vec();
   shape.resize(8);  // a rank without samples learns the shape of the others' outputs
   world.allreduce(shape, max).wait();

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "engine/checkpoint/saver.hpp"
-#include "engine/checkpoint/store.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/loop/run_config.hpp"
 #include "engine/models/model.hpp"
@@ -47,13 +45,6 @@ std::map<std::string, std::string> names_in(const std::map<std::string, Array>& 
   return there(theirs) > there(names) ? theirs : names;
 }
 
-std::vector<nn::NamedTensor> all_of(const Network& network) {
-  NetworkTensors tensors = tensors_of(network);
-  std::vector<nn::NamedTensor> all = std::move(tensors.parameters);
-  all.insert(all.end(), tensors.buffers.begin(), tensors.buffers.end());
-  return all;
-}
-
 }  // namespace
 
 std::string LoadedWeights::text() const {
@@ -83,7 +74,7 @@ LoadedWeights load_weights(const Network& network, const fs::path& from, std::st
   std::map<std::string, Array> arrays = by_name(read_arrays(result.file));
   std::vector<std::pair<at::Tensor, Array>> copies;
   std::vector<std::string> own;
-  const std::vector<nn::NamedTensor> all = all_of(network);
+  const std::vector<nn::NamedTensor> all = tensors_of(network).all();
   for (const auto& [name, tensor] : all) own.push_back(name);
   const std::map<std::string, std::string> names = names_in(arrays, own, model);
   for (const auto& [name, tensor] : all) {

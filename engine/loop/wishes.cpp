@@ -27,7 +27,7 @@ void Trainer::Run::interrupt(std::size_t epoch) {
   times.stop();
   interrupted = true;
   stop_reason = asked == Wish::end ? "it was asked to end" : "max_time has passed";
-  if (keeps_the_end()) save(epoch, false);
+  if (config.keeps_the_end()) save(epoch, false);
   flush_losses();
   all_written();
 }

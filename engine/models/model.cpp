@@ -53,6 +53,12 @@ models::Made from_table(const ModelSettings& settings) {
 
 }  // namespace
 
+std::vector<nn::NamedTensor> NetworkTensors::all() const {
+  std::vector<nn::NamedTensor> found = parameters;
+  found.insert(found.end(), buffers.begin(), buffers.end());
+  return found;
+}
+
 NetworkTensors tensors_of(const Network& network) {
   if (network.tensors) return *network.tensors;
   if (!network.module) refuse("the network has neither a module nor tensors: set Network::tensors");

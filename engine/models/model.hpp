@@ -18,6 +18,9 @@ namespace tutti::engine {
 /// The parameters and buffers of a network, each tensor once.
 struct NetworkTensors {
   std::vector<nn::NamedTensor> parameters, buffers;
+
+  /// The parameters, and then the buffers.
+  std::vector<nn::NamedTensor> all() const;
 };
 
 /// Network::tensors if it is set, else the tensors of the module.

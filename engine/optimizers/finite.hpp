@@ -1,4 +1,4 @@
-// Whether numbers are finite.
+// Checks that numbers are finite.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace tutti::engine {
 
-/// Whether no number is infinite or NaN.
+/// Returns true if no number is infinite or NaN.
 bool all_finite(std::span<const float> numbers) noexcept;
 bool all_finite(std::span<const double> numbers) noexcept;
 
-/// Whether all numbers of all gradients are finite; parameters without a gradient are passed over. One pass over memory
-/// on the CPU; blocks until a device has looked.
+/// Returns true if all numbers of all gradients are finite; parameters without a gradient are passed over. One pass
+/// over memory on the CPU; blocks until a device has looked.
 bool gradients_are_finite(const std::vector<nn::NamedTensor>& parameters);
 
 }  // namespace tutti::engine

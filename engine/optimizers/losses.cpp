@@ -65,7 +65,7 @@ double top5(const at::Tensor& output, const at::Tensor& target) {
   return mean_of(best.eq(target.flatten().unsqueeze(1)).any(1));
 }
 
-/// Of outputs that say 1 if they are larger than `threshold`.
+/// The accuracy of outputs that mean 1 if they are larger than `threshold`.
 Metric binary_accuracy(double threshold) {
   return {"accuracy", [threshold](const at::Tensor& output, const at::Tensor& target) {
             return mean_of(output.flatten().gt(threshold).eq(target.flatten().gt(0.5)));

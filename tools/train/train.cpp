@@ -148,6 +148,15 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
   return job;
 }
 
+bool misses_target(const Job& job, const engine::TrainResult& result) {
+  return job.config.stop.target != 0 && !result.reached_target && !result.interrupted;
+}
+
+/// The exit code of a run, the same on all ranks. `differ` is empty if nothing failed.
+int code_of(const Job& job, const engine::TrainResult& result, const std::string& differ) {
+  return differ.empty() && !misses_target(job, result) ? 0 : exit_failure;
+}
+
 std::string judgement(const engine::TrainResult& result) {
   const engine::EpochResult last = result.epochs.empty() ? engine::EpochResult() : result.epochs.back();
   const double accuracy = 100 * last.metric("accuracy");
@@ -159,15 +168,15 @@ std::string judgement(const engine::TrainResult& result) {
 /// follows the number of steps. Returns the exit code.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const std::string& about,
            double seconds) {
-  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
   fmt::print("{}{} steps in {:.1f} s{}\n", result.interrupted ? std::string() : judgement(result) + " after ",
              result.losses.size(), seconds, differ.empty() ? about : "");
   if (!result.stopped.empty()) fmt::print("ended early: {}\n", result.stopped);
   fmt::print("{}", tutti::tools::summary(job.config, result, differ.empty() ? job.launch : std::string()));
   if (!differ.empty()) fmt::print(stderr, "tutti train: {}\n", differ);
-  if (!reached) fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
+  if (misses_target(job, result))
+    fmt::print(stderr, "tutti train: stop.target={} was not reached\n", job.config.stop.target);
   std::fflush(stdout);
-  return reached && differ.empty() ? 0 : exit_failure;
+  return code_of(job, result, differ);
 }
 
 /// Several ranks notice the death of a master; one of them reports it.
@@ -187,12 +196,6 @@ void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& er
                    : "there is no checkpoint to go on from: with checkpoint.every_epochs=1 there would be");
 }
 
-/// Whether a run that is asked to end writes a checkpoint.
-bool keeps_a_checkpoint(const engine::Config& config) {
-  const auto& wanted = config.checkpoint;
-  return config.has_folder() && (wanted.at_end || wanted.every_epochs > 0 || wanted.every_steps > 0);
-}
-
 /// Trains with parameters that masters keep. Ranks may end at different times and with different results.
 int run_by_masters(const Job& job, Communicator& world) {
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
@@ -200,7 +203,7 @@ int run_by_masters(const Job& job, Communicator& world) {
   const auto begin = std::chrono::steady_clock::now();
   try {
     const auto roles = engine::roles_of(job.config, world.size());
-    tutti::tools::take_ending_signals(world.rank() == roles.workers[0][0], keeps_a_checkpoint(job.config));
+    tutti::tools::take_ending_signals(world.rank() == roles.workers[0][0], job.config.keeps_the_end());
     const engine::MastersResult result =
         engine::train_by_masters(job.config, world, job.network, job.data, {.wish = tutti::tools::wish_of_signals});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -260,7 +263,7 @@ int judge(const Job& job, engine::Trainer& trainer, Communicator& world) {
 }
 
 int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
-  tutti::tools::take_ending_signals(world.rank() == 0, keeps_a_checkpoint(job.config));
+  tutti::tools::take_ending_signals(world.rank() == 0, job.config.keeps_the_end());
   const auto begin = std::chrono::steady_clock::now();
   engine::TrainResult result;
   std::string differ;
@@ -275,8 +278,7 @@ int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
     differ = error.what();
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const bool reached = job.config.stop.target == 0 || result.reached_target || result.interrupted;
-  int code = reached && differ.empty() ? 0 : exit_failure;
+  int code = code_of(job, result, differ);
   if (world.rank() == 0) {
     const std::string ranks = world.size() == 1 ? "the one rank" : fmt::format("all {} ranks", world.size());
     const std::string what =

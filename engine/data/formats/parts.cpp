@@ -50,7 +50,7 @@ DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, s
   std::iota(ids.begin(), ids.end(), 0U);
   shuffle(std::span(ids), Random::keyed(0x7e57));
   if (!classes.empty()) std::ranges::stable_sort(ids, {}, [&](std::uint32_t id) { return classes[id]; });
-  // Of all samples, class after class, every tenth: a tenth of each class, and the right number in all.
+  // Every tenth sample is held out, class after class: a tenth of each class, and the right number in all.
   std::vector<std::uint32_t> held_out, kept;
   for (std::size_t i = 0; i < ids.size(); ++i) (i % 10 == 9 ? held_out : kept).push_back(ids[i]);
   if (held_out.empty()) {
