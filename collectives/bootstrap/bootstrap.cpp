@@ -6,6 +6,7 @@
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
+#include "transports/core/open_files.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
 #include "tutti/turns.hpp"
@@ -41,6 +42,7 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   const Choice choice = choose_membership(environment, !settings.store.empty());
   const Membership& m = choice.membership;
   if (m.rank == 0) warn_of_unknown(settings);
+  raise_limit_of_open_files();  // rank 0 may serve the store to all
   const Meeting meeting = meet(m, settings, environment, until);
   report(choice, meeting);
 

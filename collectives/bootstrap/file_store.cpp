@@ -2,7 +2,9 @@
 //
 // A value is written to a temporary file, which is then renamed (set) or linked (set_once) to its name, so readers
 // never see a partial value and exactly one set_once wins. Counters are updated under flock. A waiter polls with
-// growing intervals, because inotify does not report changes made by other hosts on a network file system.
+// growing intervals, because inotify does not report changes made by other hosts on a network file system: it asks for
+// the time at which the folder was changed last, one question however many keys it waits for, and looks at the keys
+// when that is another one.
 //
 // The folder is the user's own, and others may not write to it, because what is in it says whom to trust. Even so,
 // files are opened such that a link is not followed and a pipe not waited for.
@@ -197,21 +199,46 @@ class FileStore final : public WatchingStore {
   std::string wait_for_first(std::span<const Awaited> keys, Deadline started, Deadline until) override {
     const std::string& key = keys.front().key;
     std::string value;
+    FolderWatch watch(*this, key);
     Deadline next_look = deadline_in(look_interval);
-    for (Seconds nap = first_nap; !find(key, value); nap = std::min(2 * nap, longest_nap)) {
-      throw_if_departed(keys.front());
-      if (access(folder_.c_str(), F_OK) != 0) fail("wait for", key);
+    for (Seconds nap = first_nap;; nap = std::min(2 * nap, longest_nap)) {
       const Deadline now = Clock::now();
-      if (now >= until) throw store_rules::timed_out(key, place_, started);
-      if (now >= next_look) {
+      const bool last = now >= until, all = now >= next_look;
+      if (watch.may_have_changed() || last || all) {
+        if (find(key, value)) return value;
+        throw_if_departed(keys.front());
+      }
+      if (last) throw store_rules::timed_out(key, place_, started);
+      if (all) {  // a process that ends changes nothing in the folder
         for (const Awaited& later : keys.subspan(1)) throw_if_departed(later);
         next_look = deadline_in(look_interval);
       }
       const auto step = std::chrono::duration_cast<Clock::duration>(nap);
       std::this_thread::sleep_for(std::min(until - now, step));
     }
-    return value;
   }
+
+  /// Tells when the folder's entries have changed. A file system's clock moves in steps of up to 10 ms, so two changes
+  /// may have the same time: for some looks after one, another is possible.
+  class FolderWatch {
+   public:
+    FolderWatch(const FileStore& store, std::string_view key) : store_(store), key_(key) {}
+    bool may_have_changed() {
+      struct stat about {};
+      if (stat(store_.folder_.c_str(), &about) != 0) store_.fail("wait for", key_);
+      const bool same = about.st_mtim.tv_sec == seen_.tv_sec && about.st_mtim.tv_nsec == seen_.tv_nsec;
+      seen_ = about.st_mtim;
+      const Deadline now = Clock::now();
+      if (!same) certain_ = now + duration_of(Seconds(0.03));
+      return now < certain_;
+    }
+
+   private:
+    const FileStore& store_;
+    const std::string_view key_;
+    timespec seen_{};
+    Deadline certain_{};  // until then another change may have the time of the last
+  };
 
   void throw_if_departed(const Awaited& one) {
     std::string value, instead;

@@ -10,7 +10,7 @@ constexpr char mark = '\x1f';
 class PrefixStore final : public Store {
  public:
   PrefixStore(std::shared_ptr<Store> inner, std::string prefix, bool is_job)
-      : inner_(std::move(inner)), prefix_(std::move(prefix) + "/"), is_job_(is_job) {}
+      : Store(inner->is_one_server()), inner_(std::move(inner)), prefix_(std::move(prefix) + "/"), is_job_(is_job) {}
 
   void set(std::string_view key, std::string_view value) override { inner_->set(full(key), value); }
   std::string wait(std::string_view key, Deadline until) override { return inner_->wait(full(key), until); }

@@ -63,8 +63,8 @@ void StoreTable::leave(Client client) {
 
 void StoreTable::park(Client client, Wait wait) {
   if (wait.unless == wait.key) wait.unless.clear();
-  parked_[wait.key].push_back(client);
-  if (!wait.unless.empty()) parked_[wait.unless].push_back(client);
+  parked_[wait.key].insert(client);
+  if (!wait.unless.empty()) parked_[wait.unless].insert(client);
   waits_[client] = std::move(wait);
 }
 
@@ -72,7 +72,7 @@ void StoreTable::unpark(Client client) {
   const Wait wait = waits_.extract(client).mapped();
   for (const std::string& key : {wait.key, wait.unless}) {
     const auto waiting = parked_.find(key);
-    if (waiting != parked_.end() && std::erase(waiting->second, client) > 0 && waiting->second.empty())
+    if (waiting != parked_.end() && waiting->second.erase(client) > 0 && waiting->second.empty())
       parked_.erase(waiting);
   }
 }
@@ -87,7 +87,7 @@ void StoreTable::assign(const std::string& key, const std::string& value) {
   values_.insert_or_assign(key, value);
   const auto waiting = parked_.find(key);
   if (waiting == parked_.end()) return;
-  const std::vector<Client> clients = std::move(waiting->second);
+  const std::set<Client> clients = std::move(waiting->second);
   parked_.erase(waiting);
   for (const Client client : clients)
     end_wait(client, {waits_.at(client).key == key ? Outcome::ok : Outcome::instead, value});

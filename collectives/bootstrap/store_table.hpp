@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,7 +57,7 @@ class StoreTable {
   const Behind behind_;
   std::map<std::string, std::string> values_;
   std::map<Client, Wait> waits_;
-  std::map<std::string, std::vector<Client>> parked_;             // who waits for a key, or unless it is set
+  std::map<std::string, std::set<Client>> parked_;                // who waits for a key, or unless it is set
   std::map<std::string, std::pair<Client, std::string>> at_end_;  // by key: who has asked last, and the value
   std::map<Client, std::vector<std::string>> asked_;              // keys of at_end_
 };

@@ -21,6 +21,7 @@
 #include "collectives/bootstrap/store_wire.hpp"
 #include "transports/core/byte_queue.hpp"
 #include "transports/core/half_open.hpp"
+#include "transports/core/open_files.hpp"
 #include "transports/core/throttle.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
@@ -129,7 +130,8 @@ struct TcpStoreServer::Impl {
           accept4(listener.fd(), reinterpret_cast<sockaddr*>(&from.bytes), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) {
         if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-        report("cannot accept a connection: " + std::string(std::strerror(errno)) + "; raise `ulimit -n`");
+        report("cannot accept a connection: " + std::string(std::strerror(errno)) + ". " +
+               about_open_files(errno, clients.size() + 1));
         if (const auto oldest = half_open.take_oldest()) {
           refuse(*oldest, "another one needs its descriptor");
           continue;

@@ -10,9 +10,12 @@
 
 namespace tutti {
 
-/// Waits for several keys in their order, and watches all of them meanwhile for one that will not be set any more.
+/// A store that all ranks look into themselves. Waits for several keys in their order, and watches all of them
+/// meanwhile for one that will not be set any more.
 class WatchingStore : public Store {
  public:
+  WatchingStore() noexcept : Store(false) {}
+
   std::string wait(std::string_view key, Deadline until) final { return wait_unless(key, {}, until); }
 
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) final {

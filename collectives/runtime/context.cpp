@@ -9,6 +9,7 @@
 #include "transports/core/deferred_release.hpp"
 #include "transports/core/for_ever.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/open_files.hpp"
 #include "transports/core/sha256.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
@@ -38,6 +39,7 @@ Context::Context(const Bootstrap& bootstrap)
       store_(bootstrap.store),
       native_(bootstrap.native) {
   generation_ = fork_generation();
+  raise_limit_of_open_files();
   for (const SettingInfo& info : setting_table())  // values set in code have not been checked yet
     Settings(settings_).set(info.key, value_text(settings_, info), "code");
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));

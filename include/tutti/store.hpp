@@ -73,6 +73,16 @@ class Store {
 
   /// Removes the key, if it exists.
   virtual void erase(std::string_view key) = 0;
+
+  /// True if one process answers all requests, so that what all ranks read is better handed from rank to rank.
+  bool is_one_server() const noexcept { return is_one_server_; }
+
+ protected:
+  Store() noexcept = default;
+  explicit Store(bool is_one_server) noexcept : is_one_server_(is_one_server) {}
+
+ private:
+  const bool is_one_server_ = true;
 };
 
 /// A map in this process, for ranks that are threads. Any thread.

@@ -19,10 +19,10 @@ int main(int argc, char** argv) {
 
   auto acceptor = std::make_unique<tcp::Acceptor>(
       tutti::testing::member(rank, size), tutti::tcp::AcceptorSettings{settings.iface, settings.host_id}, notes);
-  store->set("endpoint" + std::to_string(rank), acceptor->endpoint().text());
+  store->set("endpoint" + std::to_string(rank), tutti::testing::line_of(acceptor->endpoint()));
   std::vector<tcp::Endpoint> endpoints;
   for (int i = 0; i < size; ++i)
-    endpoints.push_back(tcp::Endpoint::parse(store->wait("endpoint" + std::to_string(i), until)));
+    endpoints.push_back(tutti::testing::endpoint_in(store->wait("endpoint" + std::to_string(i), until)));
   const auto wire = tutti::testing::meet(std::move(acceptor), size, endpoints, notes);
 
   tutti::testing::Talker talker(*wire, rank, size, static_cast<std::size_t>(std::atoll(argv[4])), 1);

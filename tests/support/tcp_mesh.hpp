@@ -49,23 +49,29 @@ inline tcp::Membership member(int rank, int size, const std::string& secret = "s
 inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> acceptor, int size,
                                           const std::vector<tcp::Endpoint>& endpoints, TransportListener& notes) {
   const int rank = acceptor->endpoint().rank;
-  std::vector<tcp::Endpoint> peers;
-  for (const tcp::Endpoint& endpoint : endpoints) {
-    if (endpoint.rank != rank) peers.push_back(tcp::Endpoint::parse(endpoint.text()));
-  }
-  acceptor->meet(peers);
-  return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), peers, notes);
+  acceptor->meet(tcp::Directory(size, endpoints));
+  return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), notes);
+}
+
+/// An endpoint as one text, and back.
+inline std::string line_of(const tcp::Endpoint& endpoint) {
+  const Text text = endpoint.text();
+  return std::to_string(endpoint.rank) + "\n" + text.own + "\n" + text.shared;
+}
+inline tcp::Endpoint endpoint_in(const std::string& text) {
+  const std::size_t one = text.find('\n'), two = text.find('\n', one + 1);
+  return tcp::Endpoint::parse(std::atoi(text.c_str()), text.substr(one + 1, two - one - 1), text.substr(two + 1));
 }
 
 /// Exchange of endpoints between two processes over a pair of message sockets.
 inline bool send_endpoint(int fd, const tcp::Endpoint& endpoint) {
-  const std::string text = endpoint.text();
+  const std::string text = line_of(endpoint);
   return ::send(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 inline tcp::Endpoint receive_endpoint(int fd) {
   char buffer[8192];
   const ssize_t got = ::recv(fd, buffer, sizeof buffer, 0);
-  return tcp::Endpoint::parse({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
+  return endpoint_in({buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0))});
 }
 
 struct Mesh {

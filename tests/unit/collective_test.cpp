@@ -106,6 +106,10 @@ TEST(CollectiveTest, WhatMayDifferDoesNotShow) {
 TEST(CollectiveTest, LargeFieldsFit) {
   EXPECT_EQ(text(call(Kind::broadcast, {}, out((std::size_t{1} << 36) - 2, DType::f64), sum, 32767)),
             "broadcast(root 32767, f64, count 68719476734)");
+  EXPECT_EQ(text(call(Kind::broadcast, {}, out(1000, DType::f64), sum, 32768)),
+            "broadcast(root 32768, f64, count 1000)");
+  EXPECT_EQ(text(call(Kind::broadcast, {}, out(std::size_t{1} << 27, DType::f64), sum, 65535)),
+            "broadcast(root 65535, f64, count of at least 134217727)");
   const Collective huge = call(Kind::allreduce, in(std::size_t{1} << 40), out(std::size_t{1} << 40), premul_sum(3));
   EXPECT_EQ(text(huge), "allreduce(premul_sum, f32, count of at least 68719476735)");
 }

@@ -87,16 +87,32 @@ TEST(TcpAddresses, AllowedByNameAddressOrPrefix) {
 
 TEST(TcpEndpoint, TextAndBack) {
   const Endpoint sent = endpoint(3, "node 3", {"10.0.0.2", "fd00::2"});
-  const Endpoint got = Endpoint::parse(sent.text());
+  const Text text = sent.text();
+  const Endpoint got = Endpoint::parse(3, text.own, text.shared);
   EXPECT_EQ(got.rank, 3);
   EXPECT_EQ(got.instance, 42u);
   EXPECT_EQ(got.host, "node 3");
   EXPECT_EQ(texts(got.candidates), texts(sent.candidates));
+  EXPECT_EQ(got.network, "node 3");
   EXPECT_EQ(got.candidates[1].port, 4711);
-  for (const char* bad : {"", "tcp 2\n", "tcp 1\nx\n", "tcp 1\n1\n2\nh\ni\nn\nnoaddress 1 eth0\n",
-                          "tcp 1\n1\n2\nh\ni\nn\n10.0.0.1 0 eth0\n", "tcp 1\n1\n2\nh\ni\nn\n10.0.0.1 65536 eth0\n"}) {
-    EXPECT_THROW(static_cast<void>(Endpoint::parse(bad)), Error) << bad;
+  for (const char* bad : {"", "tcp 2\n", "tcp 1\nh\ni\n=\n", "tcp 2\nh\ni\nn\nnoaddress 0 eth0\n",
+                          "tcp 2\nh\ni\nn\n10.0.0.1 2 eth0\n", "tcp 2\nh\ni\nn\n10.0.0.1 -1 eth0\n"}) {
+    EXPECT_THROW(static_cast<void>(Endpoint::parse(0, "2a 1 2", bad)), Error) << bad;
   }
+  for (const char* bad : {"", "x", "2a", "2a 0", "2a 65536", "2a x"})
+    EXPECT_THROW(static_cast<void>(Endpoint::parse(0, bad, "tcp 2\nh\ni\nn\n10.0.0.1 0 eth0\n")), Error) << bad;
+}
+
+TEST(TcpEndpoint, RanksOfAHostShareAllButInstanceAndPorts) {
+  Endpoint first = endpoint(0, "node 3", {"10.0.0.2", "fd00::2", "10.0.1.2"}), second = first;
+  second.instance = 43;
+  for (Candidate& candidate : second.candidates) candidate.port = candidate.port == 4711 ? 5000 : 5001;
+  first.candidates[1].port = 4712;  // one listener for each family
+  second.candidates[1].port = 5001;
+  EXPECT_EQ(first.text().shared, second.text().shared);
+  EXPECT_EQ(second.text().own, "2b 5000 5001");
+  EXPECT_EQ(Endpoint::parse(1, second.text().own, second.text().shared).candidates[1].port, 5001);
+  EXPECT_EQ(Endpoint::parse(1, second.text().own, second.text().shared).candidates[2].port, 5000);
 }
 
 TEST(TcpEndpoint, OrderOfCandidates) {

@@ -2,6 +2,9 @@
 //
 //   bits  63..60  59        58..55  54..51  50..36  35..0
 //         kind    variable  dtype   op      root    count per block (all ones: that many, or more)
+//
+// A root that needs more than 15 bits has bits 50..27, which leaves 27 to the count; the kind is then a number after
+// those of all kinds, by the order of `rooted`.
 #include "tutti/collective.hpp"
 
 #include <algorithm>
@@ -17,9 +20,30 @@ constexpr std::array<std::string_view, kind_count> names = {
     "gather",    "scatter", "alltoall",  "barrier",   "send",
 };
 
-constexpr std::uint64_t count_limit = (std::uint64_t{1} << 36) - 1;
-constexpr std::uint64_t root_limit = (std::uint64_t{1} << 15) - 1;
 constexpr std::uint64_t variable_bit = std::uint64_t{1} << 59;
+constexpr std::array rooted = {Kind::reduce, Kind::broadcast, Kind::gather, Kind::scatter};
+static_assert(kind_count + rooted.size() <= 16);
+
+/// How the 51 bits below the operation are divided.
+struct Division {
+  unsigned root_at;  // so many bits are the count's
+  std::uint64_t most_count() const noexcept { return (std::uint64_t{1} << root_at) - 1; }
+  std::uint64_t most_root() const noexcept { return (std::uint64_t{1} << (51 - root_at)) - 1; }
+};
+constexpr Division narrow_root{36}, wide_root{27};
+
+struct Parts {
+  Kind kind;
+  Division division;
+  std::uint64_t count(std::uint64_t bits) const noexcept { return bits & division.most_count(); }
+  std::uint64_t root(std::uint64_t bits) const noexcept { return bits >> division.root_at & division.most_root(); }
+};
+
+Parts parts_of(std::uint64_t bits) noexcept {
+  const std::uint64_t number = bits >> 60;
+  if (number < kind_count) return {static_cast<Kind>(number), narrow_root};
+  return {rooted[std::min<std::size_t>(number - kind_count, rooted.size() - 1)], wide_root};
+}
 
 struct Block {
   DType dtype = DType::i8;
@@ -65,16 +89,21 @@ std::size_t block_count(const Collective& call, int size) noexcept {
 
 Signature signature(const Collective& call, int /*rank*/, int size) noexcept {
   const Block block = block_of(call, static_cast<std::size_t>(std::max(size, 0)));
-  const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, count_limit);
   const std::uint64_t op = folds(call.kind) ? static_cast<std::uint64_t>(call.op.op) : 0;
-  const std::uint64_t root = has_root(call.kind) ? static_cast<std::uint64_t>(call.root) & root_limit : 0;
-  return {static_cast<std::uint64_t>(call.kind) << 60 | (call.variable ? variable_bit : 0) |
-          static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 | root << 36 | count};
+  const std::uint64_t root = has_root(call.kind) ? static_cast<std::uint64_t>(call.root) : 0;
+  const bool wide = root > narrow_root.most_root();
+  const Division division = wide ? wide_root : narrow_root;
+  auto number = static_cast<std::uint64_t>(call.kind);
+  if (wide) number = kind_count + static_cast<std::uint64_t>(std::ranges::find(rooted, call.kind) - rooted.begin());
+  const std::uint64_t count = call.variable ? 0 : std::min<std::uint64_t>(block.count, division.most_count());
+  return {number << 60 | (call.variable ? variable_bit : 0) | static_cast<std::uint64_t>(block.dtype) << 55 | op << 51 |
+          (root & division.most_root()) << division.root_at | count};
 }
 
 bool is_whole(Signature signature) noexcept {
   const std::uint64_t bits = signature.bits;
-  return bits != 0 && (bits & count_limit) != count_limit && (bits & variable_bit) == 0;
+  const Parts parts = parts_of(bits);
+  return bits != 0 && parts.count(bits) != parts.division.most_count() && (bits & variable_bit) == 0;
 }
 
 DType element_type(Signature signature) noexcept {
@@ -84,20 +113,23 @@ DType element_type(Signature signature) noexcept {
 
 std::string describe(Signature signature) {
   const std::uint64_t bits = signature.bits;
-  const auto kind = static_cast<Kind>(bits >> 60);
+  const Parts parts = parts_of(bits);
+  const Kind kind = parts.kind;
   const bool variable = (bits & variable_bit) != 0;
   const auto dtype = static_cast<DType>(bits >> 55 & 15);
   const auto op = static_cast<Op>(bits >> 51 & 15);
-  const std::uint64_t count = bits & count_limit;
+  const std::uint64_t count = parts.count(bits);
 
   if (kind == Kind::barrier) return "barrier";
   std::string text(kind == Kind::send ? "send/recv" : name(kind));
   if (variable) text += 'v';
   text += '(';
   if (folds(kind)) text.append(name(op)).append(", ");
-  if (has_root(kind)) text.append("root ").append(std::to_string(bits >> 36 & root_limit)).append(", ");
+  if (has_root(kind)) text.append("root ").append(std::to_string(parts.root(bits))).append(", ");
   text += name(dtype);
-  if (!variable) text.append(count == count_limit ? ", count of at least " : ", count ").append(std::to_string(count));
+  if (!variable)
+    text.append(count == parts.division.most_count() ? ", count of at least " : ", count ")
+        .append(std::to_string(count));
   return text += ')';
 }
 

@@ -27,7 +27,12 @@ std::vector<std::string> details(const Settings& settings) { return ibverbs::sur
 
 std::string domain(const Settings&) { return "verbs"; }
 
-std::string key_of(int rank) { return "endpoints/" + std::to_string(rank); }
+/// A card's first two lines name the rank; the devices in the others are the host's.
+Text text_of(const ibverbs::Card& card) {
+  const std::string text = card.text();
+  const std::size_t own = text.find('\n', text.find('\n') + 1) + 1;
+  return {text.substr(0, own), text.substr(own)};
+}
 
 std::vector<ibverbs::Endpoint> own_endpoints(const Settings& settings) {
   std::vector<ibverbs::Endpoint> found = ibverbs::survey(settings).endpoints;
@@ -43,17 +48,13 @@ Connected connect(const Rendezvous& meeting) {
   setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
   // Halved, because a failed large message is retried once through the slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
-  std::vector<Awaited> keys;
-  for (const int peer : meeting.peers) keys.push_back({key_of(peer), departure_key(peer)});
-  std::vector<std::string> cards;
-  if (meeting.store != nullptr)
-    cards = meeting.store->set_and_wait(key_of(meeting.rank), setup.own.text(), keys, meeting.until);
+  const Texts cards = meeting.texts_of_peers("rdma endpoints", text_of(setup.own));
   Connected result;
   Rendezvous beside = meeting;
   beside.peers.clear();
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    const int peer = meeting.peers[i];
-    setup.peers.push_back(ibverbs::Card::parse(cards[i]));
+  for (const int peer : meeting.peers) {
+    if (cards.own(peer).empty()) continue;  // there is no store to learn from
+    setup.peers.push_back(ibverbs::Card::parse(std::string(cards.own(peer)) + std::string(cards.shared(peer))));
     if (setup.peers.back().rank != peer)
       throw Error(Code::protocol, "rank " + std::to_string(peer) + " published the RDMA addresses of another rank",
                   peer);

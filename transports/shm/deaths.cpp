@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "transports/core/host.hpp"
+#include "transports/core/process.hpp"
 #include "transports/shm/wire.hpp"
 #include "tutti/log.hpp"
 
@@ -68,6 +69,10 @@ void ShmWire::watch_followers() {
     const std::size_t local = (self + i) % n;
     End* const end = by_local_[local];
     if (!end || end->judged) continue;
+    if (!end->peer.death && !open_death(end->peer)) {  // it has ended since
+      look_at(*end);
+      continue;
+    }
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = local;
@@ -79,10 +84,20 @@ void ShmWire::watch_followers() {
   }
 }
 
+/// Opens the descriptor of a process that this rank has not watched so far, if it can; false if the process has ended.
+bool ShmWire::open_death(Peer& peer) {
+  Descriptor death = process_descriptor(peer.process);
+  if (!death) return errno != ESRCH;
+  const std::uint64_t start = process_start(peer.process);  // 0: cannot be read now
+  if (start != 0 && start != peer.start) return false;
+  peer.death = std::move(death);
+  return true;
+}
+
 void ShmWire::look_at(End& suspect) {
   if (suspect.judged) return;
   suspect.judged = true;
-  ::epoll_ctl(watch_.fd(), EPOLL_CTL_DEL, suspect.peer.death.fd(), nullptr);
+  if (suspect.peer.death) ::epoll_ctl(watch_.fd(), EPOLL_CTL_DEL, suspect.peer.death.fd(), nullptr);
   const bool said_goodbye =
       suspect.ended.load(std::memory_order_acquire) || suspect.line->left.load(std::memory_order_acquire) != 0;
   if (said_goodbye)

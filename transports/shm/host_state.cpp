@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -50,7 +51,11 @@ HostState::HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbou
 
 bool HostState::lives(int local) const noexcept {
   const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
-  return process_lives(other.process, other.death);
+  if (other.death >= 0) return process_lives(other.process, other.death);
+  const Descriptor death = process_descriptor(other.process);
+  if (!death) return errno != ESRCH;
+  const std::uint64_t start = process_start(other.process);  // 0: cannot be read now
+  return (start == 0 || start == other.start) && process_lives(other.process, death.fd());
 }
 
 void HostState::wake(std::span<const int> locals) const noexcept {

@@ -21,7 +21,8 @@ struct Neighbour {
   const RankLine* line = nullptr;  ///< in the segment; lives as long as the wire
   int doorbell = -1;               ///< borrowed from the wire
   pid_t process = 0;               ///< the peer's process number as seen here
-  int death = -1;                  ///< pidfd, readable once the peer has ended; borrowed from the wire; -1: none
+  std::uint64_t start = 0;         ///< when the process began; 0: unknown
+  int death = -1;  ///< readable once the peer has ended, borrowed from the wire; -1: process and start tell
 };
 
 /// Wakes the rank that sleeps on this eventfd.

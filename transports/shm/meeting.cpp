@@ -108,6 +108,11 @@ class Meeting {
   Deadline later_than_leader() const {
     return rendezvous_.until == never ? never : rendezvous_.until + duration_of(grace);
   }
+  /// True for those whose processes this rank watches first.
+  bool follows(int of) const {
+    const int n = static_cast<int>(members_.size()), self = static_cast<int>(local(rank_));
+    return (of - self + n) % n <= most_watched;
+  }
   void missed(const std::string& why) {
     if (reason_.empty()) reason_ = why;
   }
@@ -324,7 +329,9 @@ Peer Meeting::peer_of(Link& link) const {
   peer.process = number_here(link);
   peer.bell = link.card.bell;
   peer.doorbell = std::move(link.doorbell);
-  peer.death = std::move(link.death);
+  peer.start = peer.process > 0 ? process_start(peer.process) : 0;
+  const bool is_pidfd = !life_;  // and not a pipe, which nobody can open again
+  if (!is_pidfd || peer.start == 0 || follows(peer.local)) peer.death = std::move(link.death);
   return peer;
 }
 

@@ -77,6 +77,7 @@ void ShmWire::share() {
     neighbour.line = end->line;
     neighbour.doorbell = end->peer.doorbell.fd();
     neighbour.process = end->peer.process;
+    neighbour.start = end->peer.start;
     neighbour.death = end->peer.death.fd();
   }
   host_state_ = std::make_shared<HostState>(membership_.arena, std::move(neighbours), local_index(membership_.rank),

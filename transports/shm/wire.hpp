@@ -21,6 +21,9 @@ namespace tutti::shm {
 /// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
 enum class Shared { nothing, arenas, own_memory };
 
+/// So many ranks, alive and present, of those that follow it does a rank watch.
+inline constexpr int most_watched = 8;
+
 /// Another rank of the host.
 struct Peer {
   int rank = -1;
@@ -28,7 +31,8 @@ struct Peer {
   std::int64_t pid = 0;  ///< in its own PID namespace
   pid_t process = 0;     ///< in this rank's; 0: not visible in it
   BellName bell{};
-  Descriptor doorbell, death;  ///< see handshake.hpp
+  std::uint64_t start = 0;     ///< when the process began (process_start); 0: unknown
+  Descriptor doorbell, death;  ///< see handshake.hpp; `death` is empty where process and start serve to open it again
 };
 
 /// The result of meet(): a mapped segment, and the ranks that were reached.
@@ -79,9 +83,6 @@ class ShmWire final : public Wire {
   void close(Deadline until) noexcept override;
 
  private:
-  /// Ranks, alive and present, whose processes a rank watches.
-  static constexpr int most_watched = 8;
-
   /// This rank's end of what is between it and a peer.
   struct End {
     Peer peer;
@@ -113,6 +114,7 @@ class ShmWire final : public Wire {
   void report_published();
   void report_once(int slot, const Cause& why);
   void watch_followers();
+  static bool open_death(Peer& peer);
   void look_at(End& suspect);
   void judge(const End& dead);
   void ring_all(const End* but) noexcept;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transports/core/copy.hpp"
+#include "transports/core/lazy_array.hpp"
 #include "transports/stream/frames.hpp"
 
 namespace tutti::stream {
@@ -307,18 +308,27 @@ struct Credit {
   std::size_t ours = 0;        // may still be sent to the peer
   std::size_t unreturned = 0;  // received from the peer and not yet returned
   std::size_t consumed = 0;    // part of these that may be returned
+  bool granted = false;        // `ours` has its first value
 };
 
 /// All operations in flight, and the completions to be reported.
 class Ledger {
  public:
   Ledger(int size, const StreamLimits& stream_limits)
-      : limits(stream_limits), credits(static_cast<std::size_t>(size), {stream_limits.credit, 0, 0}) {}
+      : limits(stream_limits), credits_(static_cast<std::size_t>(size)) {}
 
-  Credit& credit(int peer) noexcept { return credits[static_cast<std::size_t>(peer)]; }
+  Credit& credit(int peer) {
+    Credit& credit = credits_[static_cast<std::size_t>(peer)];
+    if (!std::exchange(credit.granted, true)) credit.ours = limits.credit;
+    return credit;
+  }
+  /// True if so much of the peer's credit is consumed that it is to be returned in a frame of its own.
+  bool owes(int to) const noexcept {
+    const Credit* const credit = credits_.find(static_cast<std::size_t>(to));
+    return credit != nullptr && credit->consumed >= limits.credit / 2;
+  }
 
   const StreamLimits limits;
-  std::vector<Credit> credits;  // by rank
   Pool<Send> sends;
   Pool<Recv> recvs;
   Pool<Arrival> arrivals;
@@ -365,6 +375,7 @@ class Ledger {
   };
   Pool<Send>& pool(const Send&) { return sends; }
   Pool<Recv>& pool(const Recv&) { return recvs; }
+  LazyArray<Credit> credits_;  // by rank
   Fifo<Report> finished_;
   std::vector<std::vector<std::byte>> spare_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "transports/core/lazy_array.hpp"
 #include "transports/stream/reader.hpp"
 #include "transports/stream/writer.hpp"
 
@@ -75,10 +76,12 @@ class StreamTransport final : public Transport, private FrameHandler {
     Send* send;
     Landing into;
   };
-  Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  bool reachable(int peer) const {
-    return peer != rank() && !peers_[static_cast<std::size_t>(peer)].gone && wire_->open(peer);
+  Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  const Status* loss_of(int rank) const noexcept {  // null: it has not been lost
+    const Peer* const peer = peers_.find(static_cast<std::size_t>(rank));
+    return peer != nullptr && peer->gone ? &*peer->gone : nullptr;
   }
+  bool reachable(int peer) const { return peer != rank() && loss_of(peer) == nullptr && wire_->open(peer); }
 
   void post(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done, const std::byte* with,
             const Fold& fold);
@@ -113,7 +116,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   Waiting waiting_;          // messages without a matching recv
   StreamWriter writer_;
   StreamReader reader_;
-  std::vector<Peer> peers_;
+  LazyArray<Peer> peers_;
   Fifo<Local> locals_;
   std::vector<Placing::Ended> placed_;
   std::unordered_map<std::uint64_t, Status> cancelled_;  // cancelled groups, with the reason

@@ -99,10 +99,10 @@ void StreamReader::forget(const Arrival& arrival) {
 }
 
 void StreamReader::close(int from) {
-  each_of(from, [](Stream& stream) {
-    stream = {};
-    stream.closed = true;
-  });
+  for (std::size_t i = static_cast<std::size_t>(from); i < streams_.size(); i += static_cast<std::size_t>(size_)) {
+    streams_[i] = {};
+    streams_[i].closed = true;
+  }
 }
 
 void StreamReader::refuse(int from, const char* what) {

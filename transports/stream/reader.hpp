@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "transports/core/lazy_array.hpp"
 #include "transports/stream/ledger.hpp"
 #include "transports/stream/transport.hpp"
 
@@ -35,7 +36,8 @@ class StreamReader {
         limits_(wire.limits()),
         size_(size),
         streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {
-    ready_.reserve(streams_.size());  // so that nothing is allocated when many peers have something at once
+    constexpr std::size_t many = 1024;
+    ready_.reserve(std::min(streams_.size(), many));  // so that nothing is allocated when many have something at once
   }
 
   /// Reads about `budget` bytes from all streams that the wire reports, in turn. True if something arrived.
@@ -63,22 +65,23 @@ class StreamReader {
     std::vector<std::byte> small;
     bool closed = false;
   };
-  Stream& at(int stream) noexcept { return streams_[static_cast<std::size_t>(stream)]; }
+  Stream& at(int stream) { return streams_[static_cast<std::size_t>(stream)]; }
   int peer_of(int stream) const noexcept { return stream % size_; }
   bool receive(int from, std::size_t budget);
   std::size_t read_header(int from, Stream& stream);
   std::size_t read_payload(int from, Stream& stream);
+  /// For the streams of the peer that have been used.
   template <class Function>
   void each_of(int peer, Function function) {
     for (std::size_t i = static_cast<std::size_t>(peer); i < streams_.size(); i += static_cast<std::size_t>(size_))
-      function(streams_[i]);
+      if (Stream* const stream = streams_.find(i)) function(*stream);
   }
 
   Wire& wire_;
   FrameHandler& handler_;
   const StreamLimits limits_;
   const int size_;
-  std::vector<Stream> streams_;
+  LazyArray<Stream> streams_;
   std::vector<int> ready_;
   std::size_t turn_ = 0;
   bool more_ = false;

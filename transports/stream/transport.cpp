@@ -27,8 +27,7 @@ namespace stream {
 const Status* StreamTransport::refusal(int peer, std::uint64_t group) const {
   if (!cancelled_.empty())
     if (const auto found = cancelled_.find(group); found != cancelled_.end()) return &found->second;
-  const std::optional<Status>& gone = peers_[static_cast<std::size_t>(peer)].gone;
-  return gone ? &*gone : nullptr;
+  return loss_of(peer);
 }
 
 void StreamTransport::send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) {

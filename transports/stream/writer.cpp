@@ -48,7 +48,7 @@ void StreamWriter::goodbye(int to) {
 
 void StreamWriter::give_back(int to, std::size_t bytes) {
   ledger_.credit(to).consumed += bytes;
-  if (owes(to)) activate(to);
+  if (ledger_.owes(to)) activate(to);
 }
 
 void StreamWriter::activate(int to) {
@@ -71,7 +71,7 @@ bool StreamWriter::next(int to, std::size_t nth) {
   } else if (std::exchange(stream.ends, false)) {
     stream.current = {{FrameType::goodbye, {}, 0, 0}, {}, nullptr, {}};
     stream.current.frame.part = peer.goodbyes;
-  } else if (first && owes(to)) {
+  } else if (first && ledger_.owes(to)) {
     stream.current = {{FrameType::credit, {}, 0, 0}, {}, nullptr, {}};
   } else {
     return false;
@@ -98,9 +98,9 @@ StreamWriter::Out StreamWriter::part(int to) {
   return {frame, bytes, &send, {}};
 }
 
-std::size_t StreamWriter::open_streams(int to) const noexcept {
+std::size_t StreamWriter::open_streams(int to) const {
   std::size_t count = 1;
-  for (std::size_t nth = 1; nth < at(to).streams.size(); ++nth) count += wire_.open(number(to, nth)) ? 1 : 0;
+  for (std::size_t nth = 1; nth < wire_.streams_per_peer(); ++nth) count += wire_.open(number(to, nth)) ? 1 : 0;
   return count;
 }
 
@@ -205,19 +205,22 @@ void StreamWriter::clear(int to) {
   ledger_.credit(to).consumed = 0;
 }
 
-bool StreamWriter::waits_for_room(int to) const noexcept {
-  const Peer& peer = at(to);
+bool StreamWriter::waits_for_room(int to, const Peer& peer) const noexcept {
   for (std::size_t nth = 0; nth < peer.streams.size(); ++nth) {
     const Stream& stream = peer.streams[nth];
     if (stream.blocked) continue;
     if (stream.busy || stream.ends) return false;
-    if (nth == 0 ? peer.queued() || owes(to) : !peer.granted.empty() && wire_.open(number(to, nth))) return false;
+    if (nth == 0 ? peer.queued() || ledger_.owes(to) : !peer.granted.empty() && wire_.open(number(to, nth)))
+      return false;
   }
   return true;
 }
 
 bool StreamWriter::quiet() const noexcept {
-  return std::ranges::all_of(active_, [&](int to) { return waits_for_room(to); });
+  return std::ranges::all_of(active_, [&](int to) {
+    const Peer* const peer = peers_.find(static_cast<std::size_t>(to));
+    return peer == nullptr || waits_for_room(to, *peer);
+  });
 }
 
 }  // namespace tutti::stream

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "transports/core/lazy_array.hpp"
 #include "transports/stream/ledger.hpp"
 #include "transports/stream/transport.hpp"
 
@@ -18,8 +19,8 @@ class StreamWriter {
  public:
   StreamWriter(Wire& wire, Ledger& ledger, int size)
       : wire_(wire), ledger_(ledger), peers_(static_cast<std::size_t>(size)) {
-    for (Peer& peer : peers_) peer.streams.resize(wire.streams_per_peer());
-    active_.reserve(peers_.size());
+    constexpr std::size_t many = 1024;
+    active_.reserve(std::min(peers_.size(), many));
   }
 
   void urgent(int to, const Frame& frame, ConstBytes payload = {});
@@ -45,7 +46,10 @@ class StreamWriter {
 
   /// Whether nothing can be written before the wire has room again.
   bool quiet() const noexcept;
-  bool empty(int to) const noexcept { return at(to).idle() && !owes(to); }
+  bool empty(int to) const noexcept {
+    const Peer* const peer = peers_.find(static_cast<std::size_t>(to));
+    return (peer == nullptr || peer->idle()) && !ledger_.owes(to);
+  }
 
  private:
   struct Out {
@@ -73,25 +77,25 @@ class StreamWriter {
       return !queued() && std::ranges::none_of(streams, [](const Stream& one) { return one.busy || one.ends; });
     }
   };
-  Peer& at(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  const Peer& at(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  Peer& at(int rank) {
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (peer.streams.empty()) peer.streams.resize(wire_.streams_per_peer());
+    return peer;
+  }
   int number(int to, std::size_t nth) const noexcept { return to + static_cast<int>(nth * peers_.size()); }
   void activate(int to);
-  bool owes(int to) const noexcept {
-    return ledger_.credits[static_cast<std::size_t>(to)].consumed >= ledger_.limits.credit / 2;
-  }
   bool next(int to, std::size_t nth);
   Out part(int to);
-  std::size_t open_streams(int to) const noexcept;
+  std::size_t open_streams(int to) const;
   std::optional<std::size_t> choose(int to);
   std::size_t write(int to, std::size_t nth);
   void written(Stream& stream);
   std::size_t withdraw_current(int to, Stream& stream);
-  bool waits_for_room(int to) const noexcept;
+  bool waits_for_room(int to, const Peer& peer) const noexcept;
 
   Wire& wire_;
   Ledger& ledger_;
-  std::vector<Peer> peers_;
+  LazyArray<Peer> peers_;
   std::vector<int> active_;                     // peers with queued frames
   std::vector<std::vector<std::byte>> spares_;  // memory of urgent payloads that are written, for the next ones
   std::size_t turn_ = 0;

@@ -13,9 +13,11 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "transports/core/half_open.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/open_files.hpp"
 #include "transports/core/throttle.hpp"
 #include "transports/tcp/connection.hpp"
 #include "transports/tcp/session.hpp"
@@ -41,8 +43,14 @@ class Acceptor::Impl : public SessionOwner {
   ~Impl() override;
 
   const Endpoint& endpoint() const noexcept { return endpoint_; }
-  void meet(std::vector<Endpoint> peers);
-  int connections(int peer) const noexcept { return peers_.at(peer).connections; }
+  void meet(Directory peers);
+  int connections(int peer);
+  int most_connections() const { return peers_->most_connections(); }
+  std::string host_of(int peer);
+  std::size_t most_files() const {  // if this rank connects to every other one
+    return static_cast<std::size_t>(self_.size *
+                                    (settings_.one_host ? 1 : most_connections_between(settings_.connections)));
+  }
   void open(int stream);
   int fd() const noexcept { return epoll_.fd(); }
   int news() const noexcept { return news_.fd(); }
@@ -50,7 +58,7 @@ class Acceptor::Impl : public SessionOwner {
   std::vector<Opened> take();
 
   const Membership& self() const noexcept override { return self_; }
-  bool met() const noexcept override { return met_; }
+  bool met() const noexcept override { return peers_.has_value(); }
   bool settled(int stream) const noexcept override;
   void choosing(Session& session) override { connection(session.stream()).choosing = &session; }
   void opened(Session& session) override;
@@ -91,11 +99,11 @@ class Acceptor::Impl : public SessionOwner {
   std::vector<std::shared_ptr<Session>> sessions_;
   HalfOpen half_open_;
   HalfOpen::Number callers_ = 0;
-  std::map<int, Peer> peers_;              // by rank
+  mutable std::optional<PeerBook> peers_;  // once they are met
   std::map<int, Connection> connections_;  // by stream; only those that were asked for or called
   std::vector<Opened> opened_;
   Throttle throttle_;
-  bool met_ = false, ticking_ = false;
+  bool ticking_ = false;
 };
 
 Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, TransportListener& listener)
@@ -180,7 +188,8 @@ void Acceptor::Impl::let_in(Listener& listener) {
 void Acceptor::Impl::cannot_accept(Listener& listener, int error) {
   listener.again = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!listener.again) return;
-  warn(std::string("cannot accept a connection: ") + std::strerror(error) + "; raise `ulimit -n`");
+  warn(std::string("cannot accept a connection: ") + std::strerror(error) + ". " +
+       about_open_files(error, most_files()));
   if (const auto oldest = half_open_.take_oldest()) close_caller(*oldest);
 }
 
@@ -197,15 +206,9 @@ void Acceptor::Impl::close_caller(HalfOpen::Number number) {
   warn("too many connections at once that prove nothing; closed the one from " + session->where());
 }
 
-void Acceptor::Impl::meet(std::vector<Endpoint> peers) {
+void Acceptor::Impl::meet(Directory peers) {
   const std::lock_guard lock(mutex_);
-  for (Endpoint& endpoint : peers) {
-    Peer& peer = peers_[endpoint.rank];
-    peer.candidates = candidates_for(endpoint, endpoint_, own_);
-    peer.connections = connections_between(endpoint, endpoint_, settings_.connections);
-    peer.endpoint = std::move(endpoint);
-  }
-  met_ = true;
+  peers_.emplace(std::move(peers), endpoint_, own_, settings_.connections);
   const auto sessions = sessions_;  // an answer may close others
   for (const auto& session : sessions) {
     if (session->waits()) give_time(*session);
@@ -220,9 +223,19 @@ void Acceptor::Impl::give_time(Session& session) {
   half_open_.add(session.number());
 }
 
+int Acceptor::Impl::connections(int rank) {
+  const std::lock_guard lock(mutex_);
+  return (*peers_)[rank].connections;
+}
+
+std::string Acceptor::Impl::host_of(int rank) {
+  const std::lock_guard lock(mutex_);
+  return peers_ && peers_->knows(rank) ? (*peers_)[rank].endpoint.host : std::string();
+}
+
 Connection& Acceptor::Impl::connection(int stream) {
   Connection& one = connections_[stream];
-  if (one.peer == nullptr) one.peer = &peers_.at(self_.peer_of(stream));
+  if (one.peer == nullptr) one.peer = &(*peers_)[self_.peer_of(stream)];
   return one;
 }
 
@@ -237,8 +250,7 @@ void Acceptor::Impl::open(int stream) {
 }
 
 bool Acceptor::Impl::settled(int stream) const noexcept {
-  const auto peer = peers_.find(self_.peer_of(stream));
-  if (peer == peers_.end() || self_.connection_of(stream) >= peer->second.connections) return true;
+  if (!peers_ || !peers_->allows(self_.peer_of(stream), self_.connection_of(stream))) return true;
   const auto found = connections_.find(stream);
   if (found == connections_.end()) return false;
   const Connection& one = found->second;
@@ -280,14 +292,17 @@ void Acceptor::Impl::failed(Session& session, const std::string& why, bool suspe
   if (found == connections_.end()) return;
   Connection& one = found->second;
   if (one.choosing == &session) one.choosing = nullptr;
-  if (session.inbound()) return;
-  one.failed(session, why);
+  if (!session.inbound()) one.failed(session, why);
 }
 
 void Acceptor::Impl::call_next(int stream, Connection& one) {
   const Candidate& candidate = one.peer->candidates[one.next++];
   try {
     Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
+    if (!socket) {
+      one.no_files = about_open_files(errno, most_files());
+      throw_system("socket");
+    }
     mirror(socket.fd());
     sessions_.push_back(std::make_shared<Session>(context_, *this, std::move(socket), Session::Way::outbound, stream));
     sessions_.back()->connect(candidate, one.peer->endpoint.instance);
@@ -316,24 +331,9 @@ void Acceptor::Impl::advance(int stream, Connection& one, Deadline now) {
 void Acceptor::Impl::give_up(int stream, Connection& one) {
   one.lost = true;
   const int peer = self_.peer_of(stream);
-  const std::string& host = one.peer->endpoint.host;
-  std::string text = "rank " + std::to_string(peer) + " on host " + host + " cannot be reached by tcp";
-  for (const auto& [where, why] : one.failures) text += "; " + where + ": " + why;
   if (self_.connection_of(stream) > 0)
-    return log(LogLevel::info, text + "; so it has fewer connections with this one", self_.rank);
-  if (one.peer->candidates.empty()) text += ": it has no address in a network that this rank is in";
-  const bool gone = !one.failures.empty() && std::ranges::all_of(one.failures, [](const auto& failure) {
-    return failure.second == std::strerror(ECONNREFUSED);
-  });
-  text += gone ? ". Its process has ended or was killed: see its own output."
-               : ". Check firewalls, or name a network that all hosts share in TUTTI_IFACE.";
-  Cause cause;
-  cause.code = Code::peer_lost;
-  cause.culprit = peer;
-  cause.reporter = self_.rank;
-  std::strncpy(cause.host, host.c_str(), sizeof cause.host - 1);
-  cause.say(text);
-  listener_.failed(cause);
+    return log(LogLevel::info, one.failures_text(peer) + "; so it has fewer connections with this one", self_.rank);
+  listener_.failed(one.cause_of_loss(peer, self_.rank));
 }
 
 void Acceptor::Impl::tick(Deadline now) {
@@ -346,9 +346,8 @@ void Acceptor::Impl::tick(Deadline now) {
     if (!session || session->closed()) continue;
     session->waits() ? give_time(*session) : session->expire();
   }
-  for (const auto& listener : listeners_) {
+  for (const auto& listener : listeners_)
     if (std::exchange(listener->again, false)) await_callers(*listener);
-  }
   for (auto& [stream, one] : connections_) advance(stream, one, now);
 }
 
@@ -388,8 +387,10 @@ Acceptor::Acceptor(Membership membership, AcceptorSettings settings, TransportLi
     : impl_(std::make_unique<Impl>(std::move(membership), std::move(settings), listener)) {}
 Acceptor::~Acceptor() = default;
 const Endpoint& Acceptor::endpoint() const noexcept { return impl_->endpoint(); }
-void Acceptor::meet(std::vector<Endpoint> peers) { impl_->meet(std::move(peers)); }
-int Acceptor::connections(int peer) const noexcept { return impl_->connections(peer); }
+void Acceptor::meet(Directory peers) { impl_->meet(std::move(peers)); }
+int Acceptor::connections(int peer) { return impl_->connections(peer); }
+int Acceptor::most_connections() const { return impl_->most_connections(); }
+std::string Acceptor::host_of(int peer) { return impl_->host_of(peer); }
 void Acceptor::open(int stream) { impl_->open(stream); }
 int Acceptor::fd() const noexcept { return impl_->fd(); }
 int Acceptor::news() const noexcept { return impl_->news(); }

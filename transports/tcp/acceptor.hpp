@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transports/core/descriptor.hpp"
+#include "transports/tcp/directory.hpp"
 #include "transports/tcp/endpoint.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "tutti/provider/transport.hpp"
@@ -38,8 +39,10 @@ class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides i
   ~Acceptor();
 
   const Endpoint& endpoint() const noexcept;  ///< the endpoint to publish
-  void meet(std::vector<Endpoint> peers);     ///< call before the first open(); callers wait until then
-  int connections(int peer) const noexcept;   ///< maximum number to the peer; call after meet()
+  void meet(Directory peers);                 ///< call before the first open(); callers wait until then
+  int connections(int peer);                  ///< maximum number to the peer; call after meet()
+  int most_connections() const;               ///< maximum of connections() over all peers
+  std::string host_of(int peer);              ///< the name of its host
 
   /// Starts to make a connection, unless that is in progress or done. A further one only once the first is open.
   void open(int stream);

@@ -6,18 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "transports/tcp/endpoint.hpp"
+#include "transports/tcp/peer_book.hpp"
 #include "transports/tcp/session.hpp"
 #include "tutti/clock.hpp"
+#include "tutti/status.hpp"
 
 namespace tutti::tcp {
-
-/// A rank that may connect to this one, or be connected to.
-struct Peer {
-  Endpoint endpoint;
-  std::vector<Candidate> candidates;
-  int connections = 1;
-};
 
 /// The state of one connection.
 struct Connection {
@@ -28,6 +22,7 @@ struct Connection {
   std::size_t next = 0;  // index of the next candidate to try
   Deadline next_at{}, since{};
   std::map<std::string, std::string> failures;  // by candidate
+  std::string no_files;                         // why no socket could be made; empty: for no want of descriptors
   std::set<std::string> cut;                    // candidates that were there, and closed the connection the last time
 
   bool calling() const noexcept { return wanted && !open && !lost; }
@@ -45,6 +40,10 @@ struct Connection {
     if (next == peer->candidates.size())
       next_at += std::chrono::duration_cast<Clock::duration>(cut.empty() ? between_rounds : soon);
   }
+
+  /// "rank 3 on host a cannot be reached by tcp; 10.0.0.1:4711: Connection refused", and what to do about it.
+  std::string failures_text(int rank) const;
+  Cause cause_of_loss(int rank, int reporter) const;
 
   /// A peer that refuses connections for this long is gone. One that takes them and closes them is there; it has many
   /// callers, and closes the oldest.

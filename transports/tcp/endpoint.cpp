@@ -27,6 +27,11 @@ bool have_family(const Address& address, const std::vector<Interface>& own) {
   });
 }
 
+[[noreturn]] void unreadable() {
+  throw Error(Code::protocol,
+              "a rank published tcp addresses that this version cannot read. Use the same tutti on all hosts.");
+}
+
 std::vector<Candidate> with_own_scopes(const Endpoint& peer, const std::vector<Interface>& own) {
   std::vector<Candidate> found;
   for (const Candidate& candidate : peer.candidates) {
@@ -42,35 +47,56 @@ std::vector<Candidate> with_own_scopes(const Endpoint& peer, const std::vector<I
 
 }  // namespace
 
-std::string Endpoint::text() const {
-  std::ostringstream out;
-  out << "tcp 1\n" << rank << '\n' << instance << '\n' << host << '\n' << identity << '\n' << network << '\n';
-  for (const Candidate& candidate : candidates)
-    out << candidate.address.without_scope().text() << ' ' << candidate.port << ' ' << candidate.interface << '\n';
-  return out.str();
+// The own part is "INSTANCE PORT PORT ..." with each different port once; the shared one has a line for the format,
+// for the host's name, identity and network ("=" if that is the same), and "ADDRESS INDEX INTERFACE" for each
+// candidate.
+Text Endpoint::text() const {
+  std::ostringstream own, shared;
+  std::vector<int> ports;
+  shared << "tcp 2\n" << host << '\n' << identity << '\n' << (network == identity ? "=" : network) << '\n';
+  for (const Candidate& candidate : candidates) {
+    auto port = std::ranges::find(ports, candidate.port);
+    if (port == ports.end()) port = ports.insert(port, candidate.port);
+    shared << candidate.address.without_scope().text() << ' ' << port - ports.begin() << ' '
+           << candidate.interface << '\n';
+  }
+  own << std::hex << instance << std::dec;
+  for (const int port : ports) own << ' ' << port;
+  return {own.str(), shared.str()};
 }
 
-Endpoint Endpoint::parse(std::string_view text) {
-  std::istringstream in{std::string(text)};
+Endpoint Endpoint::host_part(std::string_view shared) {
+  std::istringstream in{std::string(shared)};
   Endpoint endpoint;
   std::string line;
-  const auto fail = [] [[noreturn]] {
-    throw Error(Code::protocol,
-                "a rank published tcp addresses that this version cannot read. Use the same tutti on all hosts.");
-  };
-  if (!std::getline(in, line) || line != "tcp 1") fail();
-  if (!(in >> endpoint.rank >> endpoint.instance) || !std::getline(in, line)) fail();
+  if (!std::getline(in, line) || line != "tcp 2") unreadable();
   if (!std::getline(in, endpoint.host) || !std::getline(in, endpoint.identity) || !std::getline(in, endpoint.network))
-    fail();
+    unreadable();
+  if (endpoint.network == "=") endpoint.network = endpoint.identity;
   while (std::getline(in, line)) {
     std::istringstream fields(line);
     std::string address;
     Candidate candidate;
-    if (!(fields >> address >> candidate.port >> candidate.interface)) fail();
+    if (!(fields >> address >> candidate.port >> candidate.interface)) unreadable();
     const auto parsed = Address::parse(address);
-    if (!parsed || candidate.port < 1 || candidate.port > 65535) fail();
+    if (!parsed) unreadable();
     candidate.address = *parsed;
     endpoint.candidates.push_back(candidate);
+  }
+  return endpoint;
+}
+
+Endpoint Endpoint::parse(int rank, std::string_view own, std::string_view shared) {
+  Endpoint endpoint = host_part(shared);
+  endpoint.rank = rank;
+  std::istringstream in{std::string(own)};
+  if (!(in >> std::hex >> endpoint.instance >> std::dec)) unreadable();
+  std::vector<int> ports;
+  for (int port = 0; in >> port;) ports.push_back(port);
+  for (Candidate& candidate : endpoint.candidates) {
+    if (candidate.port < 0 || static_cast<std::size_t>(candidate.port) >= ports.size()) unreadable();
+    candidate.port = ports[static_cast<std::size_t>(candidate.port)];
+    if (candidate.port < 1 || candidate.port > 65535) unreadable();
   }
   return endpoint;
 }
@@ -104,5 +130,7 @@ int connections_between(const Endpoint& peer, const Endpoint& self, int wanted) 
   if (wanted > 0) return wanted;
   return peer.identity == self.identity ? 1 : between_hosts;
 }
+
+int most_connections_between(int wanted) noexcept { return wanted > 0 ? wanted : between_hosts; }
 
 }  // namespace tutti::tcp

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transports/addresses.hpp"
+#include "tutti/provider/texts.hpp"
 
 namespace tutti::tcp {
 
@@ -25,8 +26,11 @@ struct Endpoint {
   std::string network;         ///< host_identity() without it: the real network namespace
   std::vector<Candidate> candidates;
 
-  std::string text() const;
-  static Endpoint parse(std::string_view text);  ///< throws Error{protocol}
+  /// As text: the instance and the ports are the rank's own, the rest is the same for all ranks of its host.
+  Text text() const;
+  static Endpoint parse(int rank, std::string_view own, std::string_view shared);  ///< throws Error{protocol}
+  /// What the shared part says; no port is known yet, and each candidate has its index in the list of ports instead.
+  static Endpoint host_part(std::string_view shared);
 };
 
 /// The candidates for reaching `peer` from a rank with the endpoint `self` and the interfaces `own`, best first:
@@ -38,5 +42,7 @@ std::vector<Candidate> candidates_for(const Endpoint& peer, const Endpoint& self
 /// Maximum number of connections between two ranks. `wanted` is the setting tcp_connections, equal on both. 0 means one
 /// within a host and several between hosts, where one flow may not saturate the network.
 int connections_between(const Endpoint& peer, const Endpoint& self, int wanted) noexcept;
+/// The most that connections_between() returns.
+int most_connections_between(int wanted) noexcept;
 
 }  // namespace tutti::tcp

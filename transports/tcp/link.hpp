@@ -16,7 +16,7 @@ inline constexpr int patience_ms = 200;  // an awaited peer usually connects wit
 struct TcpWire::Link {
   int stream = -1;
   Descriptor socket;
-  std::string host, route;
+  std::string route;
   std::unique_ptr<std::byte[]> buffer;
   std::size_t begin = 0, end = 0;  // range of unread bytes in the buffer
   std::uint32_t watched = 0;       // events for which the epoll is registered
@@ -40,11 +40,11 @@ struct TcpWire::Link {
   std::size_t buffered() const noexcept { return end - begin; }
 };
 
-/// Calls `function` for each connection that a peer may have.
+/// Calls `function` for each connection with a peer that has been used.
 template <class Function>
 void TcpWire::each_of(int peer, const Function& function) {
   for (std::size_t i = static_cast<std::size_t>(peer); i < links_.size(); i += static_cast<std::size_t>(size_))
-    function(links_[i]);
+    if (Link* const at = links_.find(i)) function(*at);
 }
 
 }  // namespace tutti::tcp

@@ -29,8 +29,6 @@ Viability viable(const Settings&) {
 
 std::string domain(const Settings&) { return {}; }
 
-std::string key_of(int rank) { return "address/" + std::to_string(rank); }
-
 /// Attends to callers while this rank waits at the store for the others, so that strangers do not fill its queue.
 class Attendant {
  public:
@@ -67,8 +65,8 @@ class Attendant {
   std::thread thread_;
 };
 
-/// Publishes this rank's endpoint and reads those of the peers; connections are made when the first byte is written to
-/// a peer.
+/// Gives this rank's endpoint to the peers and takes theirs; connections are made when the first byte is written to a
+/// peer.
 Connected connect(const Rendezvous& meeting) {
   tcp::Membership self;
   self.rank = meeting.rank;
@@ -79,22 +77,13 @@ Connected connect(const Rendezvous& meeting) {
                                           meeting.settings->of(tcp_congestion),
                                           static_cast<int>(meeting.settings->of(tcp_connections)), meeting.one_host};
   auto acceptor = std::make_unique<tcp::Acceptor>(std::move(self), std::move(acceptor_settings), *meeting.listener);
-  std::vector<Awaited> keys;
-  for (const int peer : meeting.peers) keys.push_back({key_of(peer), departure_key(peer)});
-  std::vector<tcp::Endpoint> peers;
+  tcp::Directory peers;
   {
     const Attendant attendant(*acceptor);
-    for (const std::string& endpoint :
-         meeting.store->set_and_wait(key_of(meeting.rank), acceptor->endpoint().text(), keys, meeting.until)) {
-      const int peer = meeting.peers[peers.size()];
-      peers.push_back(tcp::Endpoint::parse(endpoint));
-      if (peers.back().rank != peer)
-        throw Error(Code::protocol, "rank " + std::to_string(peer) + " published the tcp addresses of another rank",
-                    peer);
-    }
+    peers = tcp::Directory(meeting.texts_of_peers("tcp addresses", acceptor->endpoint().text()));
   }
-  acceptor->meet(peers);
-  auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), peers, *meeting.listener);
+  acceptor->meet(std::move(peers));
+  auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};
 }
 

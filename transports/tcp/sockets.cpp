@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/open_files.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tcp {
@@ -31,12 +32,13 @@ Descriptor require(int fd, const char* what) {
 void throw_system(const char* what) {
   const int error = errno;
   std::string text = std::string("tcp: no ") + what + ": " + std::strerror(error);
-  if (error == EMFILE || error == ENFILE) text += ". Raise the limit of open files (ulimit -n).";
+  if (const std::string more = about_open_files(error, 0); !more.empty()) text += ". " + more;
   throw Error(Code::resource, text);
 }
 
 Descriptor make_socket(int family, const std::string& congestion) {
-  Descriptor made = require(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket");
+  Descriptor made(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made) return made;
   tune(made.fd());
   set_congestion(made.fd(), congestion);
   return made;

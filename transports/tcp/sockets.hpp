@@ -8,7 +8,7 @@
 
 namespace tutti::tcp {
 
-/// A stream socket of this address family. Throws Error{resource}.
+/// A stream socket of this address family; an empty Descriptor, with errno, if there is none.
 Descriptor make_socket(int family, const std::string& congestion);
 
 /// Listens at a free port of `address`, stored in `port`. Returns an empty Descriptor, with errno, on failure.

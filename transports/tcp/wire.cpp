@@ -40,20 +40,15 @@ constexpr std::uint64_t acceptor_key = ~std::uint64_t{0}, news_key = acceptor_ke
 
 }  // namespace
 
-TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Endpoint>& peers,
-                 TransportListener& listener)
+TcpWire::TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, TransportListener& listener)
     : rank_(rank),
       size_(size),
       listener_(listener),
       acceptor_(std::move(acceptor)),
       epoll_(make_epoll()),
       timer_(make_timer()),
-      patience_(make_timer()) {
-  int connections = 1;
-  for (const Endpoint& peer : peers) connections = std::max(connections, acceptor_->connections(peer.rank));
-  links_ = std::vector<Link>(static_cast<std::size_t>(size * connections));
-  for (std::size_t i = 0; i < links_.size(); ++i) links_[i].stream = static_cast<int>(i);
-  for (const Endpoint& peer : peers) link(peer.rank).host = peer.host;
+      patience_(make_timer()),
+      links_(static_cast<std::size_t>(size) * static_cast<std::size_t>(acceptor_->most_connections())) {
   watch_descriptor(epoll_.fd(), acceptor_->fd(), EPOLLIN, acceptor_key);
   watch_descriptor(epoll_.fd(), acceptor_->news(), EPOLLIN, news_key);
   watch_descriptor(epoll_.fd(), timer_.fd(), EPOLLIN, timer_key);
@@ -66,11 +61,15 @@ StreamLimits TcpWire::limits() const noexcept { return stream_limits; }
 
 std::size_t TcpWire::streams_per_peer() const noexcept { return links_.size() / static_cast<std::size_t>(size_); }
 
-TcpWire::Link& TcpWire::link(int stream) noexcept { return links_[static_cast<std::size_t>(stream)]; }
+TcpWire::Link& TcpWire::link(int stream) {
+  Link& at = links_[static_cast<std::size_t>(stream)];
+  at.stream = stream;
+  return at;
+}
 
 bool TcpWire::open(int to) const noexcept {
-  const Link& at = links_[static_cast<std::size_t>(to)];
-  return at.socket && !at.broken;
+  const Link* const at = links_.find(static_cast<std::size_t>(to));
+  return at != nullptr && at->socket && !at->broken;
 }
 
 void TcpWire::add(Opened opened) {
@@ -291,7 +290,8 @@ std::string TcpWire::describe(int to) const {
   int connections = 0;
   for (std::size_t nth = 0; nth < streams_per_peer(); ++nth)
     connections += open(to + static_cast<int>(nth) * size_) ? 1 : 0;
-  const std::string& route = links_[static_cast<std::size_t>(to)].route;
+  const Link* const first = links_.find(static_cast<std::size_t>(to));
+  const std::string route = first == nullptr ? std::string() : first->route;
   return connections < 2 ? route : route + ", " + std::to_string(connections) + " connections";
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/core/lazy_array.hpp"
 #include "transports/stream/transport.hpp"
 #include "transports/tcp/acceptor.hpp"
 
@@ -15,9 +16,8 @@ namespace tutti::tcp {
 /// while this rank sleeps. The acceptor handles connections that are not open yet.
 class TcpWire final : public Wire {
  public:
-  /// `acceptor` has been given the endpoints of the peers.
-  TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, const std::vector<Endpoint>& peers,
-          TransportListener& listener);
+  /// `acceptor` has met the peers.
+  TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, TransportListener& listener);
   ~TcpWire() override;
 
   StreamLimits limits() const noexcept override;
@@ -43,7 +43,7 @@ class TcpWire final : public Wire {
  private:
   struct Link;
 
-  Link& link(int stream) noexcept;
+  Link& link(int stream);
   int peer_of(int stream) const noexcept { return stream % size_; }
   template <class Function>
   void each_of(int peer, const Function& function);
@@ -62,6 +62,7 @@ class TcpWire final : public Wire {
   void end(Link& at, int error);
   void shut(Link& at) noexcept;
   void judge_ends();
+  void report_end(const Link& at);
   void open_expected();
   bool drained(Link& at) noexcept;
 
@@ -69,7 +70,7 @@ class TcpWire final : public Wire {
   TransportListener& listener_;
   std::unique_ptr<Acceptor> acceptor_;
   Descriptor epoll_, timer_, patience_;
-  std::vector<Link> links_;    // by stream
+  LazyArray<Link> links_;      // by stream
   std::vector<int> active_;    // links that every poll() receives from
   int awaited_ = 0;            // number of links that are not active although data are expected
   int unseen_ = 0;             // polls since the last check of the epoll

@@ -58,12 +58,13 @@ void TcpWire::farewell(int from) {
 
 void TcpWire::drop(int peer) noexcept {
   judge(peer);
-  each_of(peer, [this](Link& at) {
+  for (std::size_t nth = 0; nth < streams_per_peer(); ++nth) {
+    Link& at = link(peer + static_cast<int>(nth) * size_);
     if (at.socket) shut(at);
     at.over = at.broken = at.judged = true;
     at.readable = false;
     at.begin = at.end = 0;
-  });
+  }
 }
 
 /// Whether a peer's first connection has more to read, so that the end of a further one has no meaning yet.
@@ -84,30 +85,35 @@ void TcpWire::judge(int peer) noexcept {
 
 void TcpWire::judge_ends() {
   const Deadline ripe = Clock::now() - std::chrono::milliseconds(end_grace_ms);
-  for (Link& at : links_) {
-    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe || first_explains(at)) continue;
-    const Link& first = link(peer_of(at.stream));
-    judge(first.stream);
-    const std::string who = "rank " + std::to_string(first.stream) + " on host " + first.host;
-    Cause cause;
-    cause.code = Code::peer_lost;
-    cause.culprit = first.stream;
-    cause.reporter = rank_;
-    std::strncpy(cause.host, first.host.c_str(), sizeof cause.host - 1);
-    if (at.error == ETIMEDOUT || at.error == EHOSTUNREACH || at.error == ENETUNREACH) {
-      cause.say(who + " has fallen silent (" + std::strerror(at.error) + " on " + at.route +
-                "). Is the host up, and is the network between the hosts?");
-    } else if (first.socket) {
-      cause.say(
-          "one of the connections with " + who + " broke, although the others did not: " + at.route +
-          ". What is between the hosts, a firewall or a load balancer, may allow fewer: lower TUTTI_TCP_CONNECTIONS.");
-    } else {
-      cause.say(who + " closed the connection without a goodbye: its process died or was killed. See its own output" +
-                ", and the kernel's log for the out-of-memory killer.");
-    }
-    listener_.failed(cause);
-  }
+  links_.each([&](std::size_t, Link& at) {
+    if (!at.over || at.judged || at.buffered() > 0 || at.ended_at > ripe || first_explains(at)) return;
+    judge(peer_of(at.stream));
+    report_end(at);
+  });
   if (ending_ > 0) set_timer(timer_.fd(), end_grace_ms, 0);
+}
+
+void TcpWire::report_end(const Link& at) {
+  const Link& first = link(peer_of(at.stream));
+  const std::string host = acceptor_->host_of(first.stream);
+  const std::string who = "rank " + std::to_string(first.stream) + " on host " + host;
+  Cause cause;
+  cause.code = Code::peer_lost;
+  cause.culprit = first.stream;
+  cause.reporter = rank_;
+  std::strncpy(cause.host, host.c_str(), sizeof cause.host - 1);
+  if (at.error == ETIMEDOUT || at.error == EHOSTUNREACH || at.error == ENETUNREACH) {
+    cause.say(who + " has fallen silent (" + std::strerror(at.error) + " on " + at.route +
+              "). Is the host up, and is the network between the hosts?");
+  } else if (first.socket) {
+    cause.say(
+        "one of the connections with " + who + " broke, although the others did not: " + at.route +
+        ". What is between the hosts, a firewall or a load balancer, may allow fewer: lower TUTTI_TCP_CONNECTIONS.");
+  } else {
+    cause.say(who + " closed the connection without a goodbye: its process died or was killed. See its own output" +
+              ", and the kernel's log for the out-of-memory killer.");
+  }
+  listener_.failed(cause);
 }
 
 // ---- awaited peers to which nothing was written ----
@@ -152,20 +158,20 @@ bool TcpWire::drained(Link& at) noexcept {
 }
 
 void TcpWire::close(Deadline until) noexcept {
-  for (Link& at : links_) {
+  links_.each([](std::size_t, Link& at) {
     if (at.socket) ::shutdown(at.socket.fd(), SHUT_WR);
-  }
+  });
   for (;;) {
     bool all = true;
-    for (Link& at : links_) {
-      if (!at.socket) continue;
+    links_.each([&](std::size_t, Link& at) {
+      if (!at.socket) return;
       if (drained(at)) {
         shut(at);
         at.over = at.broken = at.judged = true;
       } else {
         all = false;
       }
-    }
+    });
     if (all || Clock::now() >= until) return;
     ::poll(nullptr, 0, 1);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "tutti/accelerator.hpp"
 #include "tutti/provider/backend.hpp"
+#include "tutti/provider/texts.hpp"
 #include "tutti/provider/transport.hpp"
 #include "tutti/settings.hpp"
 #include "tutti/store.hpp"
@@ -39,6 +41,13 @@ struct Rendezvous {
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
   std::int64_t native = no_native;
+  /// If all ranks of the job connect by this provider: gives every rank's text to every rank, along a tree. Collective
+  /// among them, `name` used once. Empty: only some connect, and the store serves them; see texts_of_peers().
+  std::function<Texts(std::string_view name, const Text& mine)> exchange = {};
+
+  /// The texts of `peers`, by world rank, where each of them calls this with the same `name`; those of other ranks may
+  /// be missing and are then empty. Throws Error{timeout, peer_lost}.
+  Texts texts_of_peers(std::string_view name, const Text& mine) const;
 };
 
 /// A connected transport; or the ranks that it could not reach, with the reason, for another provider to connect.
@@ -97,7 +106,7 @@ std::span<const Provider* const> providers() noexcept;
 
 /// Changes with every change of a header that modules are compiled with: of include/tutti/, transports/*.hpp and
 /// transports/core/, not of a provider's folder, as for its settings.
-inline constexpr std::string_view module_abi = "tutti module 19";
+inline constexpr std::string_view module_abi = "tutti module 20";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
 /// another version is refused with a message instead of crashing.

@@ -1,0 +1,86 @@
+// Cards: see cards.hpp.
+#include "collectives/api/cards.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "transports/core/host.hpp"
+#include "transports/core/printable.hpp"
+
+namespace tutti {
+namespace {
+
+Cards::HostCard read_host_card(const std::string& text) {
+  Cards::HostCard card;
+  std::istringstream in(text);
+  std::getline(in, card.place.host);
+  std::getline(in, card.place.host_name);
+  card.place.host_name = printable(card.place.host_name, 255);
+  std::getline(in, card.place.gpu_domain);
+  for (std::string line; std::getline(in, line);) {
+    const auto mark = line.find_first_of("=!");
+    if (mark == std::string::npos) continue;
+    (line[mark] == '=' ? card.domains : card.reasons)[line.substr(0, mark)] = printable(line.substr(mark + 1));
+  }
+  return card;
+}
+
+}  // namespace
+
+Text write_card(std::span<const Wanted> wanted, const Settings& settings) {
+  const std::string host = host_identity(settings.host_id), gpus = gpu_domain();
+  const std::vector<int> cores = allowed_cores();
+  Text card;
+  card.own = std::to_string(numa_node(cores)) + ' ' + core_list(cores);
+  card.shared = host + '\n' + host_name() + '\n' + (gpus.empty() ? "" : host + " " + gpus) + '\n';
+  for (const auto& [name, found] : wanted)
+    card.shared += name + (found.reason.empty() ? "=" + found.provider->domain(settings) : "!" + found.reason) + '\n';
+  return card;
+}
+
+Cards::Cards(Texts texts) : texts_(std::move(texts)) {
+  for (const std::string& text : texts_.shared_texts()) hosts_.push_back(read_host_card(text));
+}
+
+Place Cards::place(int rank) const {
+  Place place = (*this)[rank].place;
+  const std::string_view own = texts_.own(rank);
+  std::from_chars(own.data(), own.data() + own.size(), place.numa_node);
+  return place;
+}
+
+std::string_view Cards::cores(int rank) const {
+  const std::string_view own = texts_.own(rank);
+  return own.substr(std::min(own.size(), own.find(' ') + 1));
+}
+
+bool Cards::share_one_host() const {
+  return std::ranges::all_of(hosts_, [&](const HostCard& one) { return one.place.host == hosts_.front().place.host; });
+}
+
+std::vector<bool> Cards::may_try(int rank, std::string_view provider) const {
+  std::vector<bool> by_host(hosts_.size()), by_rank(texts_.size());
+  const auto& own = (*this)[rank].domains;
+  if (const auto mine = own.find(provider); mine != own.end())
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      const auto theirs = hosts_[i].domains.find(provider);
+      by_host[i] = theirs != hosts_[i].domains.end() && theirs->second == mine->second;
+    }
+  for (int other = 0; other < size(); ++other)
+    by_rank[static_cast<std::size_t>(other)] = by_host[texts_.number_of_shared(other)];
+  return by_rank;
+}
+
+bool Cards::all_have(std::string_view provider) const {
+  return std::ranges::all_of(hosts_, [&](const HostCard& one) {
+    const auto found = one.domains.find(provider), first = hosts_.front().domains.find(provider);
+    return found != one.domains.end() && found->second == first->second;
+  });
+}
+
+bool Cards::none_has(std::string_view provider) const {
+  return std::ranges::none_of(hosts_, [&](const HostCard& one) { return one.domains.contains(provider); });
+}
+
+}  // namespace tutti

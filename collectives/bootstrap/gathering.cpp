@@ -1,0 +1,301 @@
+// Gathering: see gathering.hpp. Keys in the store, and in those that ranks serve, below "tree/":
+//
+//   link/R        where rank R serves its children
+//   NAME/up/R     what the subtree of R has told, or why it cannot
+//   NAME/all      the root's answer
+//
+// A value is '=' and the texts' bytes, or the failure: '!', the code, the culprit and a text, or '?' and the ranks that
+// have not come. Long values are cut into parts.
+#include "collectives/bootstrap/gathering.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+
+#include "collectives/bootstrap/served_store.hpp"
+#include "collectives/bootstrap/store_rules.hpp"
+#include "tutti/log.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::launchers {
+namespace {
+
+// How much longer a rank waits than the one from which it awaits a word: that one knows better who is late.
+constexpr Seconds per_link{1};
+// How long a rank whose parent has gone waits for the launcher's word about it.
+constexpr Seconds last_words{1};
+constexpr std::size_t most_at_once = store_rules::longest_value - 32;
+
+Deadline later(Deadline until, int links) { return until == never ? never : until + duration_of(links * per_link); }
+
+/// Sets a value of any length: its parts after the first, then the key itself with the number of parts.
+void set_long(Store& store, const std::string& key, std::string_view value) {
+  const std::size_t parts = std::max<std::size_t>(1, (value.size() + most_at_once - 1) / most_at_once);
+  for (std::size_t i = 1; i < parts; ++i)
+    store.set(key + "/" + std::to_string(i), value.substr(i * most_at_once, most_at_once));
+  store.set(key, std::to_string(parts) + " " + std::string(value.substr(0, most_at_once)));
+}
+
+/// The whole of a value whose key holds `first`.
+std::string whole_value(Store& store, const std::string& key, std::string first, Deadline until) {
+  std::size_t parts = 0;
+  const char* const end = first.data() + first.size();
+  const char* const at = std::from_chars(first.data(), end, parts).ptr;
+  if (parts == 0 || at == end) throw Error(Code::protocol, "the value of " + key + " in the store cannot be read");
+  std::string value(at + 1, end);
+  for (std::size_t i = 1; i < parts; ++i) value += store.wait(key + "/" + std::to_string(i), until);
+  return value;
+}
+
+/// What a subtree has told: its texts, or why there are none.
+struct Told {
+  Texts texts;
+  std::optional<Error> failure;
+  std::vector<int> late;
+
+  bool whole() const { return !failure && late.empty(); }
+
+  void add(const Told& child) {
+    if (!failure) failure = child.failure;
+    late.insert(late.end(), child.late.begin(), child.late.end());
+    if (whole()) texts.append(child.texts);
+  }
+
+  std::string value() const {
+    if (failure)
+      return "!" + std::to_string(static_cast<int>(failure->code())) + " " + std::to_string(failure->culprit()) + " " +
+             failure->what();
+    if (late.empty()) return "=" + texts.bytes();
+    std::string list = "?";
+    for (const int rank : late) list += " " + std::to_string(rank);
+    return list;
+  }
+
+  static Told from(const std::string& value) {
+    Told told;
+    std::istringstream words(value.substr(std::min<std::size_t>(1, value.size())));
+    if (value.starts_with('=')) {
+      told.texts = Texts::parse(std::string_view(value).substr(1));
+    } else if (value.starts_with('?')) {
+      for (int rank = 0; words >> rank;) told.late.push_back(rank);
+    } else {
+      int code = 0, culprit = -1;
+      std::string text;
+      words >> code >> culprit;
+      std::getline(words >> std::ws, text, '\0');
+      const bool known = code > static_cast<int>(Code::ok) && code <= static_cast<int>(Code::internal);
+      told.failure = Error(known ? static_cast<Code>(code) : Code::protocol, text, culprit);
+    }
+    return told;
+  }
+};
+
+/// Cuts `count` ranks from `first` on into at most `fan_out` runs; calls `run(begin, end)` for each.
+template <class Run>
+void each_run(int first, int count, int fan_out, Run run) {
+  const int runs = std::min(count, fan_out);
+  for (int i = 0, begin = first; i < runs; ++i) {
+    const int length = count / runs + (i < count % runs ? 1 : 0);
+    run(begin, begin + length);
+    begin += length;
+  }
+}
+
+int height_of(int ranks, int fan_out) {
+  int height = 0;
+  for (; ranks > 1; ++height) ranks = (ranks - 1 + fan_out - 1) / fan_out;
+  return height;
+}
+
+}  // namespace
+
+Branch branch_of(int rank, int size, int fan_out) {
+  Branch at{.end = size};
+  for (int first = 0; first != rank; ++at.depth) {
+    at.parent = first;
+    each_run(first + 1, at.end - first - 1, fan_out, [&, parent = first](int begin, int end) {
+      if (first != parent || rank < begin || rank >= end) return;
+      first = begin;
+      at.end = end;
+    });
+  }
+  each_run(rank + 1, at.end - rank - 1, fan_out, [&](int begin, int) { at.children.push_back(begin); });
+  at.height = height_of(at.end - rank, fan_out);
+  return at;
+}
+
+struct Gathering::Impl {
+  explicit Impl(Gatherers gatherers)
+      : who(std::move(gatherers)),
+        store(make_prefix_store(who.store, "tree")),
+        at(branch_of(who.rank, who.size, who.fan_out)) {
+    const bool links = who.store->is_one_server();
+    if (links && who.rank != 0 && !at.children.empty()) serve();
+    if (links && at.parent > 0) join_parent();
+  }
+
+  void serve() {
+    try {
+      CardedStore made = serve_with_card(who.one_host, who.secret);
+      made.card.secret.clear();
+      card = to_text(made.card);
+      served = std::move(made.served.store);
+    } catch (const Error& error) {
+      log(LogLevel::info, std::string("the ranks below this one ask the job's store instead of it: ") + error.what(),
+          who.rank);
+    }
+    store->set(link_key(who.rank), card);
+  }
+
+  void join_parent() {
+    const std::string place = word_of(*store, link_key(at.parent), at.parent, 1);
+    if (place.empty()) return;  // the parent cannot serve
+    const StoreCard found = parse_store_card(place);
+    std::string ignored;
+    try {
+      parent = connect_any(found.endpoints, who.secret, later(who.until, 1), ignored);
+    } catch (const Error& error) {
+      log(LogLevel::info,
+          "asks the job's store, as rank " + std::to_string(at.parent) + " was not reached: " + error.what(), who.rank);
+    }
+  }
+
+  static std::string link_key(int rank) { return "link/" + std::to_string(rank); }
+  static std::string up_key(std::string_view name, int rank) {
+    return std::string(name) + "/up/" + std::to_string(rank);
+  }
+  static std::string all_key(std::string_view name) { return std::string(name) + "/all"; }
+
+  /// A value that `rank` sets in the job's store; who has ended or does not come is named.
+  std::string word_of(Store& from, const std::string& key, int rank, int links) {
+    const Deadline until = later(who.until, links);
+    try {
+      return from.wait_unless(key, departure_key(rank), until);
+    } catch (const Error& error) {
+      if (error.code() != Code::timeout) throw;
+      throw store_rules::not_joined({&rank, 1}, who.patience);
+    }
+  }
+
+  Told hear_children(std::string_view name) {
+    Told all;
+    std::vector<Awaited> keys;
+    for (const int child : at.children) keys.push_back({up_key(name, child), departure_key(child)});
+    const Deadline until = later(who.until, at.height - 1);
+    std::vector<std::string> values;
+    bool waited = false;
+    try {
+      values = store->set_and_wait(link_key(who.rank), card, keys, until);
+    } catch (const Error& error) {
+      if (error.code() != Code::timeout || error.culprit() >= 0) {
+        all.failure = error;
+        return all;
+      }
+      waited = true;
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::string value;
+      if (!waited)
+        value = std::move(values[i]);
+      else if (!store->find(keys[i].key, value)) {
+        all.late.push_back(at.children[i]);
+        continue;
+      }
+      all.add(Told::from(whole_value(*store, keys[i].key, std::move(value), until)));
+    }
+    return all;
+  }
+
+  void give(std::string_view name, const Text& mine) {
+    Told own;
+    own.texts.add(mine.own, mine.shared);
+    if (!at.children.empty()) {
+      try {
+        own.add(hear_children(name));
+      } catch (const Error& error) {
+        own.failure = error;
+      }
+    }
+    if (who.rank == 0)
+      answer = root_answer(std::move(own));
+    else
+      set_long(*store, up_key(name, who.rank), own.value());
+  }
+
+  std::string root_answer(Told all) const {
+    if (!all.failure && !all.late.empty()) {
+      std::ranges::sort(all.late);
+      all.failure = store_rules::not_joined(all.late, who.patience);
+    }
+    return all.value();
+  }
+
+  std::string word_of_parent(std::string_view name) {
+    const std::string key = all_key(name);
+    const int links = at.depth + height_of(who.size, who.fan_out);
+    if (!parent) return whole_value(*store, key, word_of(*store, key, 0, links), later(who.until, links));
+    try {
+      return whole_value(*parent, key, parent->wait(key, later(who.until, links)), later(who.until, links));
+    } catch (const Error& error) {
+      if (error.code() == Code::timeout) throw store_rules::not_joined({&at.parent, 1}, who.patience);
+      if (error.code() != Code::peer_lost) throw;
+      explain_loss_of_parent();
+      throw Error(Code::peer_lost,
+                  "rank " + std::to_string(at.parent) + " has ended while the ranks joined: see what it printed",
+                  at.parent);
+    }
+  }
+
+  /// The launcher's or the store's word about the parent, if there is one, is the better error.
+  void explain_loss_of_parent() {
+    try {
+      store->wait_unless("never", departure_key(at.parent), deadline_in(last_words));
+    } catch (const Error& error) {
+      if (error.culprit() >= 0) throw;
+    }
+  }
+
+  /// The parent's word, or why there is none: the children are to hear that too.
+  std::string answer_of_parent(std::string_view name) {
+    try {
+      return word_of_parent(name);
+    } catch (const Error& error) {
+      Told none;
+      none.failure = error;
+      return none.value();
+    }
+  }
+
+  Texts take(std::string_view name) {
+    if (who.rank != 0) answer = answer_of_parent(name);
+    if (who.rank == 0 && who.size > 1) set_long(*store, all_key(name), answer);
+    if (served) set_long(*served, all_key(name), answer);
+    Told all = Told::from(answer);
+    answer.clear();
+    if (all.failure) throw *all.failure;
+    if (static_cast<int>(all.texts.size()) != who.size)
+      throw Error(Code::protocol, "the ranks do not agree on how many they are: " + std::to_string(all.texts.size()) +
+                                      " and " + std::to_string(who.size));
+    all.texts.settle();
+    return std::move(all.texts);
+  }
+
+  const Gatherers who;
+  const std::shared_ptr<Store> store;
+  const Branch at;
+  std::string card;  // where this rank serves; empty: nowhere
+  std::shared_ptr<Store> served, parent;
+  std::string answer;  // between give() and take() of the root
+};
+
+Gathering::Gathering(Gatherers who) : impl_(std::make_unique<Impl>(std::move(who))) {}
+Gathering::~Gathering() = default;
+void Gathering::give(std::string_view name, const Text& mine) { impl_->give(name, mine); }
+Texts Gathering::take(std::string_view name) { return impl_->take(name); }
+Texts Gathering::exchange(std::string_view name, const Text& mine) {
+  give(name, mine);
+  return take(name);
+}
+
+}  // namespace tutti::launchers

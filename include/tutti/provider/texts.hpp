@@ -1,0 +1,54 @@
+// Texts: a short text of each rank of a job, in little memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+/// What one rank tells the others: `own` differs from rank to rank; `shared` is the same on many, such as what all
+/// ranks of a host have in common, and is kept and sent once for all of them.
+struct Text {
+  std::string own, shared;
+};
+
+/// The texts of the ranks 0 .. size() - 1, or of a run of ranks, in order. It needs the bytes of all `own`, 8 bytes a
+/// rank, and each different `shared` once.
+///
+/// Threads: const functions may be called by several at once.
+class Texts {
+ public:
+  /// Appends the text of the next rank.
+  void add(std::string_view own, std::string_view shared);
+  /// Appends the texts of the ranks after these.
+  void append(const Texts& next);
+
+  std::size_t size() const noexcept { return ends_.size(); }
+  std::string_view own(int rank) const;
+  std::string_view shared(int rank) const { return shared_[number_of_shared(rank)]; }
+  /// Which of shared_texts() the rank has.
+  std::size_t number_of_shared(int rank) const { return numbers_.at(static_cast<std::size_t>(rank)); }
+  const std::vector<std::string>& shared_texts() const noexcept { return shared_; }
+
+  /// The texts as bytes, and back. parse() throws Error{protocol} if these are not the bytes of texts.
+  std::string bytes() const;
+  static Texts parse(std::string_view bytes);
+
+  /// Bytes of memory that this object holds.
+  std::size_t memory() const noexcept;
+  /// Frees what only add() and append() need.
+  void settle();
+
+ private:
+  std::string owns_;                 // one after the other
+  std::vector<std::uint32_t> ends_;  // of each rank's in owns_
+  std::vector<std::uint32_t> numbers_;
+  std::vector<std::string> shared_;
+  std::map<std::string, std::uint32_t, std::less<>> number_by_text_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,208 @@
+// Gathering: every rank learns every text with a fixed number of questions to the store, and the rank that is missing
+// is named to all.
+#include "collectives/bootstrap/gathering.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "tutti/status.hpp"
+
+namespace tutti::launchers {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A store that counts what it is asked for, and the bytes of values that it takes and gives.
+class Counting final : public Store {
+ public:
+  Counting(std::shared_ptr<Store> inner, bool one_server) : Store(one_server), inner_(std::move(inner)) {}
+
+  void set(std::string_view key, std::string_view value) override {
+    count(value.size());
+    inner_->set(key, value);
+  }
+  std::string wait(std::string_view key, Deadline until) override { return counted(inner_->wait(key, until)); }
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    return counted(inner_->wait_unless(key, unless, until));
+  }
+  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
+                                        Deadline until) override {
+    count(value.size());
+    std::vector<std::string> values = inner_->set_and_wait(key, value, keys, until);
+    for (const std::string& one : values) count(one.size());
+    return values;
+  }
+  bool find(std::string_view key, std::string& value) override {
+    count(0);
+    return inner_->find(key, value);
+  }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(key, amount); }
+  std::string set_once(std::string_view key, std::string_view value) override { return inner_->set_once(key, value); }
+  void erase(std::string_view key) override { inner_->erase(key); }
+
+  std::atomic<std::size_t> requests = 0, bytes = 0;
+
+ private:
+  void count(std::size_t moved) {
+    ++requests;
+    bytes += moved;
+  }
+  std::string counted(std::string value) {
+    count(value.size());
+    return value;
+  }
+  const std::shared_ptr<Store> inner_;
+};
+
+Text text_of(int rank) { return {"rank " + std::to_string(rank), "host " + std::to_string(rank / 8)}; }
+
+Gatherers gatherers(int rank, int size, std::shared_ptr<Store> store, int fan_out, Seconds patience = Seconds(20)) {
+  Gatherers who;
+  who.rank = rank;
+  who.size = size;
+  who.one_host = true;
+  who.store = std::move(store);
+  who.secret = "secret";
+  who.patience = patience.count();
+  who.until = deadline_in(patience);
+  who.fan_out = fan_out;
+  return who;
+}
+
+void expect_all(const Texts& texts, int size) {
+  ASSERT_EQ(static_cast<int>(texts.size()), size);
+  for (int rank = 0; rank < size; ++rank) {
+    ASSERT_EQ(texts.own(rank), text_of(rank).own);
+    ASSERT_EQ(texts.shared(rank), text_of(rank).shared);
+  }
+}
+
+TEST(Branch, MakesATreeOfRuns) {
+  for (const int fan_out : {1, 2, 3, 8, 64})
+    for (int size = 1; size <= (fan_out == 1 ? 9 : 150); ++size) {
+      std::vector<int> heights(static_cast<std::size_t>(size));
+      for (int rank = size - 1; rank >= 0; --rank) {
+        const Branch at = branch_of(rank, size, fan_out);
+        ASSERT_LE(static_cast<int>(at.children.size()), fan_out);
+        int height = 0, next = rank + 1;
+        for (const int child : at.children) {
+          const Branch below = branch_of(child, size, fan_out);
+          ASSERT_EQ(child, next);
+          ASSERT_EQ(below.parent, rank);
+          ASSERT_EQ(below.depth, at.depth + 1);
+          height = std::max(height, 1 + heights[static_cast<std::size_t>(child)]);
+          next = below.end;
+        }
+        ASSERT_EQ(next, at.end) << rank << " of " << size;
+        ASSERT_EQ(at.height, height) << rank << " of " << size << " with " << fan_out;
+        heights[static_cast<std::size_t>(rank)] = height;
+        ASSERT_EQ(at.parent < 0, rank == 0);
+      }
+      ASSERT_EQ(branch_of(0, size, fan_out).end, size);
+    }
+  EXPECT_EQ(branch_of(0, 65, 64).height, 1);
+  EXPECT_EQ(branch_of(0, 4161, 64).height, 2);
+  EXPECT_EQ(branch_of(0, 65536, 64).height, 3);
+}
+
+/// All ranks as threads; what each gets, or its error.
+std::vector<std::optional<Error>> gather_in_threads(int size, const std::shared_ptr<Store>& store, int fan_out,
+                                                    Seconds patience = Seconds(20), int absent = -1) {
+  std::vector<std::optional<Error>> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    if (rank != absent)
+      threads.emplace_back([&, rank] {
+        try {
+          Gathering gathering(gatherers(rank, size, store, fan_out, patience));
+          for (const char* const name : {"cards", "addresses"})
+            expect_all(gathering.exchange(name, text_of(rank)), size);
+        } catch (const Error& error) {
+          errors[static_cast<std::size_t>(rank)] = error;
+        }
+      });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+TEST(Gathering, EveryRankLearnsEveryText) {
+  for (const int size : {2, 3, 9, 40}) {
+    TcpStoreServer server("127.0.0.1", 0, "secret");
+    const auto client = connect_tcp_store("127.0.0.1", server.port(), "secret", deadline_in(Seconds(10)));
+    for (const auto& error : gather_in_threads(size, client, 3)) EXPECT_FALSE(error) << error->what();
+    for (const auto& error : gather_in_threads(size, make_local_store(), 3)) EXPECT_FALSE(error) << error->what();
+  }
+}
+
+// One thread plays all ranks: first what goes up, from the leaves, then what comes down.
+struct Cost {
+  double requests = 0, bytes = 0;  // of the store, per rank
+};
+Cost cost_of_gathering(int size, bool one_server, int fan_out = 64) {
+  auto counting = std::make_shared<Counting>(make_local_store(), one_server);
+  std::vector<std::unique_ptr<Gathering>> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back(std::make_unique<Gathering>(gatherers(rank, size, counting, fan_out)));
+  for (int rank = size - 1; rank >= 0; --rank) ranks[static_cast<std::size_t>(rank)]->give("cards", text_of(rank));
+  for (int rank = 0; rank < size; ++rank) {
+    const Texts texts = ranks[static_cast<std::size_t>(rank)]->take("cards");
+    EXPECT_EQ(texts.size(), static_cast<std::size_t>(size));
+    EXPECT_EQ(texts.own(size - 1), text_of(size - 1).own);
+  }
+  while (!ranks.empty()) ranks.pop_back();  // children before their parents, who wait for them
+  return {static_cast<double>(counting->requests) / size, static_cast<double>(counting->bytes) / size};
+}
+
+TEST(Gathering, AsksTheStoreForAFixedNumberOfThingsPerRank) {
+  for (const int size : {64, 1024, 4096}) {
+    const Cost through_the_store = cost_of_gathering(size, false);
+    EXPECT_LE(through_the_store.requests, 4) << size;
+  }
+}
+
+// The ranks that have children serve them, so that the store sends each text to few.
+TEST(Gathering, TheStoreSendsTheAnswerToFewRanksAlone) {
+  for (const int size : {64, 512, 1024}) {
+    const Cost cost = cost_of_gathering(size, true, 8);
+    EXPECT_LE(cost.requests, 5) << size;
+    const double text = 16;                             // bytes of a rank's text among the others
+    EXPECT_LE(cost.bytes, text * (8 + 4 * 4)) << size;  // the root's children, and each of at most four levels
+  }
+}
+
+TEST(Gathering, NamesARankThatEndedToAll) {
+  const auto store = make_local_store();
+  store->set(departure_key(7), departure_text(7, "rank 7 (pid 17) was killed"));
+  const auto errors = gather_in_threads(13, store, 3, Seconds(20), 7);
+  for (int rank = 0; rank < 13; ++rank) {
+    if (rank == 7) continue;
+    const auto& error = errors[static_cast<std::size_t>(rank)];
+    ASSERT_TRUE(error) << rank;
+    EXPECT_EQ(error->code(), Code::peer_lost) << rank;
+    EXPECT_EQ(error->culprit(), 7) << rank << ": " << error->what();
+    EXPECT_THAT(error->what(), HasSubstr("rank 7 (pid 17) was killed"));
+  }
+}
+
+TEST(Gathering, NamesARankThatDoesNotComeToAll) {
+  for (const int absent : {0, 1, 12}) {  // the root, one with children, a leaf
+    TcpStoreServer server("127.0.0.1", 0, "secret");
+    const auto client = connect_tcp_store("127.0.0.1", server.port(), "secret", deadline_in(Seconds(10)));
+    const auto errors = gather_in_threads(13, client, 3, Seconds(0.5), absent);
+    for (int rank = 0; rank < 13; ++rank) {
+      if (rank == absent) continue;
+      const auto& error = errors[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(error) << rank;
+      EXPECT_EQ(error->code(), Code::timeout) << rank;
+      EXPECT_THAT(error->what(), HasSubstr("rank " + std::to_string(absent) + " has not joined the others in 0.5 s"))
+          << rank;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::launchers
