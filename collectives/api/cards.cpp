@@ -43,11 +43,29 @@ Cards::Cards(Texts texts) : texts_(std::move(texts)) {
   for (const std::string& text : texts_.shared_texts()) hosts_.push_back(read_host_card(text));
 }
 
-Place Cards::place(int rank) const {
-  Place place = (*this)[rank].place;
+int Cards::numa_node(int rank) const {
+  int node = -1;
   const std::string_view own = texts_.own(rank);
-  std::from_chars(own.data(), own.data() + own.size(), place.numa_node);
-  return place;
+  std::from_chars(own.data(), own.data() + own.size(), node);
+  return node;
+}
+
+Topology Cards::topology() const {
+  std::map<std::pair<std::size_t, int>, std::uint32_t> numbers;  // by shared part and NUMA node
+  std::vector<Place> different;
+  std::vector<std::uint32_t> of;
+  of.reserve(texts_.size());
+  for (int rank = 0; rank < size(); ++rank) {
+    const int node = numa_node(rank);
+    const auto [at, fresh] =
+        numbers.try_emplace({texts_.number_of_shared(rank), node}, static_cast<std::uint32_t>(different.size()));
+    if (fresh) {
+      different.push_back((*this)[rank].place);
+      different.back().numa_node = node;
+    }
+    of.push_back(at->second);
+  }
+  return {std::move(different), std::move(of)};
 }
 
 std::string_view Cards::cores(int rank) const {

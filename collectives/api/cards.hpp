@@ -36,7 +36,8 @@ class Cards {
 
   int size() const noexcept { return static_cast<int>(texts_.size()); }
   const HostCard& operator[](int rank) const { return hosts_[texts_.number_of_shared(rank)]; }
-  Place place(int rank) const;
+  /// The places of all ranks.
+  Topology topology() const;
   /// That the rank may run on, as text of core_list().
   std::string_view cores(int rank) const;
   bool share_a_host(int a, int b) const { return (*this)[a].place.host == (*this)[b].place.host; }
@@ -49,6 +50,8 @@ class Cards {
   bool none_has(std::string_view provider) const;
 
  private:
+  int numa_node(int rank) const;
+
   Texts texts_;
   std::vector<HostCard> hosts_;  // by number of the shared part
 };

@@ -141,8 +141,7 @@ void Communicator::abort(const std::string& why) noexcept {
 
 std::vector<std::string> Communicator::routes() const {
   std::vector<std::string> routes;
-  for (const int member : impl_->group().members)
-    routes.push_back(impl_->context().routes()[static_cast<std::size_t>(member)]);
+  for (const int member : impl_->group().members) routes.push_back(impl_->context().routes()[member]);
   return routes;
 }
 

@@ -204,9 +204,7 @@ class Wirer {
 
   Wiring finish() {
     Wiring wiring;
-    std::vector<Place> places;
-    for (int rank = 0; rank < bootstrap_.size; ++rank) places.push_back(cards().place(rank));
-    wiring.topology = Topology(std::move(places));
+    wiring.topology = cards().topology();
     const Hosts& hosts = wiring.topology.hosts();
     const std::span<const int> local = hosts[hosts.host_of(bootstrap_.rank)];
     wiring.local_ranks = static_cast<int>(local.size());
@@ -219,7 +217,7 @@ class Wirer {
     if (!settings_.net.empty())
       wiring.transport = make_shaped(std::move(wiring.transport), parse_link_shape(settings_.net));
     for (int rank = 0; rank < bootstrap_.size; ++rank)
-      wiring.routes.push_back(rank == bootstrap_.rank ? "self" : wiring.transport->describe(rank));
+      wiring.routes.add(rank == bootstrap_.rank ? "self" : wiring.transport->describe(rank));
     return wiring;
   }
 

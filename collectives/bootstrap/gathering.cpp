@@ -125,10 +125,22 @@ Branch branch_of(int rank, int size, int fan_out) {
   return at;
 }
 
+namespace {
+
+constexpr const char* folder = "tree";
+
+std::string all_key(std::string_view name) { return std::string(name) + "/all"; }
+
+}  // namespace
+
+void answer_all(Store& store, std::string_view name, const Texts& texts) {
+  set_long(store, std::string(folder) + "/" + all_key(name), "=" + texts.bytes());
+}
+
 struct Gathering::Impl {
   explicit Impl(Gatherers gatherers)
       : who(std::move(gatherers)),
-        store(make_prefix_store(who.store, "tree")),
+        store(make_prefix_store(who.store, folder)),
         at(branch_of(who.rank, who.size, who.fan_out)) {
     const bool links = who.store->is_one_server();
     if (links && who.rank != 0 && !at.children.empty()) serve();
@@ -165,7 +177,6 @@ struct Gathering::Impl {
   static std::string up_key(std::string_view name, int rank) {
     return std::string(name) + "/up/" + std::to_string(rank);
   }
-  static std::string all_key(std::string_view name) { return std::string(name) + "/all"; }
 
   /// A value that `rank` sets in the job's store; who has ended or does not come is named.
   std::string word_of(Store& from, const std::string& key, int rank, int links) {

@@ -23,6 +23,9 @@ struct Branch {
 };
 Branch branch_of(int rank, int size, int fan_out);
 
+/// Sets in the job's store what take() reads there, as the root does.
+void answer_all(Store& store, std::string_view name, const Texts& texts);
+
 /// The ranks that gather. Borrowed but for the store.
 struct Gatherers {
   int rank = 0;

@@ -4,39 +4,58 @@
 #include <map>
 #include <numeric>
 #include <string_view>
+#include <tuple>
 
 namespace tutti {
 namespace {
 
-// Numbers the distinct hosts.
-std::vector<int> numbered(const std::vector<Place>& places, const std::vector<std::size_t>& members) {
+/// Numbers the different hosts in the order of their lowest ranks. `place_of(rank)` is an index in `places`.
+template <class PlaceOf>
+std::vector<int> numbered(const std::vector<Place>& places, int size, PlaceOf place_of) {
   std::map<std::string_view, int> numbers;
-  std::vector<int> host;
-  for (const std::size_t member : members)
-    host.push_back(numbers.try_emplace(places[member].host, static_cast<int>(numbers.size())).first->second);
+  std::vector<int> by_place(places.size(), -1), host;
+  host.reserve(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    int& number = by_place[place_of(rank)];
+    if (number < 0)
+      number = numbers.try_emplace(places[place_of(rank)].host, static_cast<int>(numbers.size())).first->second;
+    host.push_back(number);
+  }
   return host;
-}
-
-std::vector<std::size_t> all_of(const std::vector<Place>& places) {
-  std::vector<std::size_t> members(places.size());
-  std::iota(members.begin(), members.end(), std::size_t{0});
-  return members;
 }
 
 }  // namespace
 
-Topology::Topology(std::shared_ptr<const std::vector<Place>> places, std::vector<std::size_t> members)
-    : places_(std::move(places)),
-      members_(std::move(members)),
-      hosts_(std::make_shared<const Hosts>(numbered(*places_, members_), static_cast<int>(members_.size()))) {}
+Topology::Places Topology::distinct(std::vector<Place> places) {
+  using Key = std::tuple<std::string, std::string, int, std::string>;
+  std::map<Key, std::uint32_t> numbers;
+  Places result;
+  for (Place& place : places) {
+    const auto [at, fresh] = numbers.try_emplace(Key{place.host, place.host_name, place.numa_node, place.gpu_domain},
+                                                 static_cast<std::uint32_t>(numbers.size()));
+    if (fresh) result.different.push_back(std::move(place));
+    result.of.push_back(at->second);
+  }
+  return result;
+}
 
-Topology::Topology(std::vector<Place> places)
-    : Topology(std::make_shared<const std::vector<Place>>(places), all_of(places)) {}
+Topology::Topology(Places places) : Topology(std::make_shared<const Places>(std::move(places)), nullptr) {}
+
+Topology::Topology(std::shared_ptr<const Places> places, std::shared_ptr<const std::vector<int>> members)
+    : places_(std::move(places)), members_(std::move(members)) {
+  const auto size = static_cast<int>(members_ ? members_->size() : places_->of.size());
+  const auto place_of = [this](int rank) { return places_->of[static_cast<std::size_t>(job_rank(rank))]; };
+  hosts_ = std::make_shared<const Hosts>(numbered(places_->different, size, place_of), size);
+}
 
 Topology Topology::of(std::span<const int> members) const {
-  std::vector<std::size_t> chosen;
-  for (const int member : members) chosen.push_back(members_.at(static_cast<std::size_t>(member)));
-  return {places_, std::move(chosen)};
+  std::vector<int> chosen;
+  chosen.reserve(members.size());
+  for (const int member : members) {
+    static_cast<void>((*this)[member]);  // throws for a rank that is not there
+    chosen.push_back(job_rank(member));
+  }
+  return {places_, std::make_shared<const std::vector<int>>(std::move(chosen))};
 }
 
 }  // namespace tutti

@@ -1,9 +1,12 @@
 // The server's side of dumps: which requests a dump contains, and the state after exactly these.
 //
-// First every server stops processing requests and replies with its vector clocks: for each worker, the counts that the
-// last processed request carries, which tell how many requests the worker had sent to each server by then. From all
-// servers' clocks the worker that makes the dump computes which requests each server has yet to process. Each server
-// does so, copies its state, and continues. After Chandy & Lamport, "Distributed snapshots", 1985.
+// First every server stops processing requests and replies, for each worker, with the number of the latest request that
+// it has processed and that request's clock: how many messages the worker had sent to all servers by then. The worker
+// that makes the dump takes the latest of these for each worker, and tells them to the servers, which process the
+// requests up to it as they arrive and reply how many messages they have processed. It asks again until that is what
+// was sent, at all servers together. Then each server copies its state and goes on. After Chandy & Lamport,
+// "Distributed snapshots", 1985, with a count of messages in place of markers on each channel (Mattern, "Algorithms for
+// distributed termination detection", 1987), so that a request carries one number however many servers there are.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,45 +18,56 @@ namespace tutti {
 bool Server::may_be_taken(const Seat& seat, const Arrival& arrival) const {
   if (!cut_) return true;
   const auto until = cut_->until.find(seat.member.worker);
-  return until == cut_->until.end() || arrival.counts[static_cast<std::size_t>(number_)] <= until->second;
+  return until == cut_->until.end() || arrival.request.sequence <= until->second;
 }
 
+// The requests that the worker which makes the dump sent before it have been processed at all servers.
 void Server::begin_cut(Seat& seat, const Arrival& arrival) {
   if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
   kept_ = {};
   cut_.emplace().owner = seat.member.worker;
   Serializer archive;
   for (const auto& one : seats_) {
-    cut_->until[one->member.worker] = one->taken[static_cast<std::size_t>(number_)];
+    cut_->until[one->member.worker] = one->taken;
+    if (one.get() == &seat) continue;
     archive.put(one->member.worker);
-    for (const std::uint64_t count : one->taken) archive.put(count);
+    archive.put(one->taken);
+    archive.put(one->sent);
   }
+  look_at_all_ = true;
   reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence}, archive.bytes());
 }
 
 void Server::cut_at(Seat& seat, const Arrival& arrival) {
   if (!cut_ || cut_->owner != seat.member.worker) return refuse(seat, arrival.request, "no dump is being made");
   Deserializer archive(arrival.payload.bytes());
+  Serializer processed;
   while (!archive.is_at_end()) {
     const int worker = archive.take<int>();
     std::uint64_t& until = cut_->until[worker];
     until = std::max(until, archive.take<std::uint64_t>());
+    const auto found = by_worker_.find(worker);  // none: a newcomer that take_in() will add
+    const Seat* const one = found == by_worker_.end() ? nullptr : found->second;
+    processed.put(worker);
+    processed.put<std::uint64_t>(one == nullptr ? 0 : one->processed);
+    processed.put<std::uint8_t>(one != nullptr && one->has_died ? 1 : 0);
   }
-  cut_->sequence = arrival.request.sequence;
+  look_at_all_ = true;
+  reply(seat, {.worker = seat.member.worker, .sequence = arrival.request.sequence}, processed.bytes());
 }
 
-// Completes the dump once all its requests have been processed. Requests of workers that died are not waited for.
-void Server::end_cut() {
-  if (!cut_ || cut_->sequence == 0) return;
-  for (const auto& [worker, until] : cut_->until)
-    if (until > 0 && !by_worker_.contains(worker)) return;  // a newcomer that take_in() will add
-  for (const auto& seat : seats_)
-    if (!seat->is_over && seat->taken[static_cast<std::size_t>(number_)] < cut_->until[seat->member.worker]) return;
-  const Cut cut = *std::exchange(cut_, std::nullopt);
+void Server::cut_take(Seat& seat, const protocol::Request& request) {
+  if (!cut_ || cut_->owner != seat.member.worker) return refuse(seat, request, "no dump is being made");
+  end_cut();
   kept_ = Block::copy_of(state());
   Serializer size;
   size.put<std::uint64_t>(kept_.size());
-  reply(*by_worker_.at(cut.owner), {.worker = cut.owner, .sequence = cut.sequence}, size.bytes());
+  reply(seat, {.worker = seat.member.worker, .sequence = request.sequence}, size.bytes());
+}
+
+void Server::end_cut() {
+  cut_.reset();
+  look_at_all_ = true;  // for what has waited
 }
 
 void Server::fetch(Seat& seat, const protocol::Request& request) {

@@ -1,6 +1,9 @@
 // The worker's side of dumps.
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <map>
+#include <thread>
 
 #include "collectives/parameter_server/parameters.hpp"
 
@@ -9,35 +12,61 @@ namespace {
 
 constexpr std::uint64_t mark = 0x3173707369747574u;  // the first bytes of a dump: "tutisps1", with the format's version
 
-// Merges the servers' vector clocks: by worker, the number of its requests that each server has to process so that no
-// server has processed a request that was sent after one which another server lacks.
-std::map<int, std::vector<std::uint64_t>> agreed(const std::vector<std::vector<std::byte>>& taken) {
-  std::map<int, std::vector<std::uint64_t>> until;
-  for (const std::vector<std::byte>& text : taken) {
+/// How far a worker's requests are part of a dump: up to number `taken`, and so many messages at all servers together.
+struct WorkerClock {
+  std::uint64_t taken = 0, sent = 0;
+};
+
+/// By worker, the latest of its requests that a server has processed. Every server has to process those up to it: then
+/// no server has processed a request that was sent after one which another server lacks.
+std::map<int, WorkerClock> latest(const std::vector<std::vector<std::byte>>& clocks) {
+  std::map<int, WorkerClock> until;
+  for (const std::vector<std::byte>& text : clocks) {
     Deserializer archive(text);
     while (!archive.is_at_end()) {
-      std::vector<std::uint64_t>& counts = until[archive.take<int>()];
-      counts.resize(taken.size());
-      for (std::uint64_t& count : counts) count = std::max(count, archive.take<std::uint64_t>());
+      WorkerClock& clock = until[archive.take<int>()];
+      const auto taken = archive.take<std::uint64_t>(), sent = archive.take<std::uint64_t>();
+      if (taken > clock.taken) clock = {taken, sent};
     }
   }
   return until;
 }
 
-std::vector<std::size_t> cut(const std::shared_ptr<Outbox>& outbox) {
-  const auto until = agreed(ask_all(outbox, {.verb = protocol::Verb::cut, .what = "dump"}));
-  std::vector<std::vector<std::byte>> payloads;
-  for (std::size_t server = 0; server < outbox->links().size(); ++server) {
-    Serializer archive;
-    for (const auto& [worker, counts] : until) {
-      archive.put(worker);
-      archive.put(counts[server]);
+/// True once the servers together have processed as many messages of each worker as it had sent. Those of a worker that
+/// has died may never arrive.
+bool all_processed(const std::map<int, WorkerClock>& until, const std::vector<std::vector<std::byte>>& replies) {
+  std::map<int, std::uint64_t> processed;
+  for (const std::vector<std::byte>& text : replies) {
+    Deserializer archive(text);
+    while (!archive.is_at_end()) {
+      const int worker = archive.take<int>();
+      const auto messages = archive.take<std::uint64_t>();
+      std::uint64_t& sum = processed[worker];
+      const bool has_died = archive.take<std::uint8_t>() != 0;
+      constexpr auto enough = std::numeric_limits<std::uint64_t>::max() / 2;
+      sum = has_died ? enough : sum + (sum < enough ? messages : 0);
     }
-    payloads.push_back(archive.take());
   }
-  const std::vector<ConstBytes> views(payloads.begin(), payloads.end());
+  return std::ranges::all_of(until, [&](const auto& entry) { return processed[entry.first] >= entry.second.sent; });
+}
+
+std::vector<std::size_t> cut(const std::shared_ptr<Outbox>& outbox) {
+  const auto until = latest(ask_all(outbox, {.verb = protocol::Verb::cut, .what = "dump"}));
+  Serializer archive;
+  for (const auto& [worker, clock] : until) {
+    archive.put(worker);
+    archive.put(clock.taken);
+  }
+  const std::vector<std::byte> numbers = archive.take();
+  const std::vector<ConstBytes> payload = {numbers};
+  constexpr std::chrono::microseconds first_pause{50}, longest_pause{5000};
+  for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {  // for messages that are on their way
+    if (all_processed(until, ask_all(outbox, {.verb = protocol::Verb::cut_at, .what = "dump", .payloads = payload})))
+      break;
+    std::this_thread::sleep_for(pause);
+  }
   std::vector<std::size_t> sizes;
-  for (const auto& text : ask_all(outbox, {.verb = protocol::Verb::cut_at, .what = "dump", .payloads = views}))
+  for (const auto& text : ask_all(outbox, {.verb = protocol::Verb::cut_take, .what = "dump"}))
     sizes.push_back(Deserializer(text).take<std::uint64_t>());
   return sizes;
 }

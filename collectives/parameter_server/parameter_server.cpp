@@ -45,16 +45,15 @@ std::vector<std::vector<std::byte>> ask_all(const std::shared_ptr<Outbox>& outbo
   Request::State state(outbox, question.what);
   {
     const std::lock_guard lock(outbox->order());
-    protocol::Request request{.verb = question.verb, .sequence = outbox->next(), .instance = question.instance};
-    for (std::uint64_t& count : outbox->counts()) ++count;
+    protocol::Request request{.verb = question.verb, .instance = question.instance};
+    outbox->number(request, outbox->links().size());
     for (std::size_t i = 0; i < outbox->links().size(); ++i) {
       const auto& payloads = question.payloads;
       const ConstBytes payload = payloads.empty() ? ConstBytes() : payloads[payloads.size() == 1 ? 0 : i];
       const Bytes into = question.into.empty() ? Bytes() : question.into[i];
       request.bytes = payload.size();
       request.values = into.size();
-      state.parts.push_back(
-          std::make_unique<RequestPart>(outbox->links()[i], request, outbox->counts(), payload, into));
+      state.parts.push_back(std::make_unique<RequestPart>(outbox->links()[i], request, payload, into));
     }
   }
   (void)state.wait_for(Seconds(for_ever));
@@ -172,7 +171,7 @@ class ParameterServer::Impl {
     for (const Link& link : outbox_->links()) {
       try {
         Communicator pair = link.pair;
-        const Block bye = request_head({.verb = protocol::Verb::bye}, outbox_->counts());
+        const Block bye = request_head({.verb = protocol::Verb::bye});
         pair.send(ConstBuffer(bye.data(), bye.size(), DType::u8), link.peer, protocol::requests).wait();
       } catch (...) {  // the server is gone
       }

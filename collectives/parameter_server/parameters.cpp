@@ -58,9 +58,8 @@ Request Parameters::State::exchange(const Call& call) {
                          .steps = call.meta.steps,
                          .factor = call.meta.factor};
   const std::lock_guard lock(outbox->order());
-  head.sequence = outbox->next();
-  for (std::size_t server = 0; server < opening.shards.size(); ++server)
-    if (common(opening.shards[server], call.range).count > 0) ++outbox->counts()[server];
+  const auto meets = [&](const Range& shard) { return common(shard, call.range).count > 0; };
+  outbox->number(head, static_cast<std::size_t>(std::ranges::count_if(opening.shards, meets)));
   for (std::size_t server = 0; server < opening.shards.size(); ++server) {
     const Range mine = common(opening.shards[server], call.range);
     if (mine.count == 0) continue;
@@ -74,8 +73,7 @@ Request Parameters::State::exchange(const Call& call) {
     const bool is_given = call.meta.version != PushMeta::unknown_version;
     head.epoch = is_given ? protocol::present_epoch : known.epoch;
     head.version = is_given ? call.meta.version : known.version;
-    state->parts.push_back(
-        std::make_unique<RequestPart>(outbox->links()[server], head, outbox->counts(), payload, into));
+    state->parts.push_back(std::make_unique<RequestPart>(outbox->links()[server], head, payload, into));
   }
   return Request(std::move(state));
 }

@@ -21,11 +21,12 @@ enum class Verb : std::uint32_t {
   alive,  ///< a heartbeat; no reply
   open,
   free,
-  cut,     ///< begins a dump: the server stops processing requests and replies with its vector clock
-  cut_at,  ///< the server processes requests up to these counts, copies its state, and replies with the copy's size
-  fetch,   ///< the reply has the copy as values
-  uncut,   ///< cancels the dump
-  load,    ///< replaces the server's state by its part of a dump
+  cut,       ///< begins a dump: the server stops processing requests and replies with each worker's clock
+  cut_at,    ///< the server processes requests up to these numbers, and replies how many it has processed
+  cut_take,  ///< the server copies its state, ends the dump, and replies with the copy's size
+  fetch,     ///< the reply has the copy as values
+  uncut,     ///< cancels the dump
+  load,      ///< replaces the server's state by its part of a dump
   push,
   pull,
   push_pull
@@ -62,8 +63,11 @@ struct Request {
   std::uint64_t tokens = 0;
   std::uint64_t steps = 0;
   double factor = 1;
+  /// Messages of its numbered requests that the worker has sent to all servers together, those of this one included: a
+  /// clock for dumps, of one number however many servers there are.
+  std::uint64_t sent = 0;
 };
-static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 104);
+static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 112);
 
 struct Reply {
   std::uint32_t code = 0;  ///< a Code
@@ -72,10 +76,6 @@ struct Reply {
   std::uint64_t version = 0;
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 24);
-
-/// After the header, each request has how many requests its worker has sent to each server so far, including this one:
-/// one std::uint64_t per server. Dumps use these counts as vector clocks.
-constexpr std::size_t head_bytes(std::size_t servers) noexcept { return sizeof(Request) + 8 * servers; }
 
 constexpr std::uint64_t id_of(std::string_view name) noexcept { return fnv1a(name); }
 

@@ -46,7 +46,7 @@ class Pulse {
     try {
       const std::lock_guard order(outbox_->order());
       Communicator pair = link.pair;
-      const Block head = request_head({.verb = protocol::Verb::alive}, outbox_->counts());
+      const Block head = request_head({.verb = protocol::Verb::alive});
       (void)pair.send(ConstBuffer(head.data(), head.size(), DType::u8), link.peer, protocol::requests,
                       {.keep = head.lease()});
       return true;

@@ -15,22 +15,20 @@ ConstBuffer bytes_at(ConstBytes bytes) { return {bytes.data(), bytes.size(), DTy
 
 }  // namespace
 
-Block request_head(const protocol::Request& request, std::span<const std::uint64_t> counts) {
-  Block head(protocol::head_bytes(counts.size()));
+Block request_head(const protocol::Request& request) {
+  Block head(sizeof request);
   std::memcpy(head.data(), &request, sizeof request);
-  std::memcpy(head.data() + sizeof request, counts.data(), counts.size_bytes());
   return head;
 }
 
-RequestPart::RequestPart(const Link& link, const protocol::Request& request, std::span<const std::uint64_t> counts,
-                         ConstBytes payload, Bytes into)
+RequestPart::RequestPart(const Link& link, const protocol::Request& request, ConstBytes payload, Bytes into)
     : link_(&link),
       sequence_(request.sequence),
       into_(into),
       is_small_(into.size() <= protocol::small_values),
       message_(sizeof(protocol::Reply) + (is_small_ ? into.size() : 0)) {
   Communicator pair = link.pair;
-  const Block head = request_head(request, counts);
+  const Block head = request_head(request);
   const CallOptions patient{.timeout = link.timeout};
   header_ = pair.recv(bytes_at(message_.bytes()), link.peer, protocol::reply_tag(sequence_),
                       {.timeout = link.timeout, .keep = message_.lease()});

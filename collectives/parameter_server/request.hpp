@@ -25,29 +25,29 @@ struct Link {
 /// Numbers the requests of one worker in the order in which they are sent. Any thread.
 class Outbox {
  public:
-  explicit Outbox(std::vector<Link> links) : links_(std::move(links)), counts_(links_.size()) {}
+  explicit Outbox(std::vector<Link> links) : links_(std::move(links)) {}
   const std::vector<Link>& links() const noexcept { return links_; }
   std::mutex& order() noexcept { return order_; }
-  std::uint64_t next() noexcept { return ++sequence_; }  ///< order() held
-  /// Requests sent to each server so far; order() held.
-  std::vector<std::uint64_t>& counts() noexcept { return counts_; }
+  /// Numbers a request that is about to be sent to so many servers; order() held.
+  void number(protocol::Request& request, std::size_t servers) noexcept {
+    request.sequence = ++sequence_;
+    request.sent = sent_ += servers;
+  }
 
  private:
   std::vector<Link> links_;
   std::mutex order_;
-  std::uint64_t sequence_ = 0;
-  std::vector<std::uint64_t> counts_;
+  std::uint64_t sequence_ = 0, sent_ = 0;  // see protocol::Request
 };
 
-/// The header message of a request; see protocol::head_bytes().
-Block request_head(const protocol::Request& request, std::span<const std::uint64_t> counts);
+/// The header message of a request.
+Block request_head(const protocol::Request& request);
 
 /// One server's part of a request.
 class RequestPart {
  public:
   /// Posts the receives for the reply and sends the request. `payload` and `into` are borrowed until settled().
-  RequestPart(const Link& link, const protocol::Request& request, std::span<const std::uint64_t> counts,
-              ConstBytes payload, Bytes into);
+  RequestPart(const Link& link, const protocol::Request& request, ConstBytes payload, Bytes into);
 
   /// Makes progress without blocking. Returns true once the request has completed or failed.
   bool settled();

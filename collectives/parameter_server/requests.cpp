@@ -40,9 +40,10 @@ void Server::perform(Seat& seat, Arrival& arrival) {
     case protocol::Verb::free: return free(seat, request);
     case protocol::Verb::cut: return begin_cut(seat, arrival);
     case protocol::Verb::cut_at: return cut_at(seat, arrival);
+    case protocol::Verb::cut_take: return cut_take(seat, request);
     case protocol::Verb::fetch: return fetch(seat, request);
     case protocol::Verb::uncut:
-      if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
+      if (cut_ && cut_->owner == seat.member.worker) end_cut();
       return reply(seat, {.worker = seat.member.worker, .sequence = request.sequence});
     case protocol::Verb::load: return load(seat, arrival);
     case protocol::Verb::push:
@@ -170,9 +171,11 @@ void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
                                   {.keep = owner.lease()});
   };
   (void)send(message, message.bytes(), protocol::reply_tag(answer.sequence));
-  if (!is_small && !answer.values.empty())
+  if (!is_small && !answer.values.empty()) {
     seat.unsent.emplace_back(send(answer.memory, answer.values, protocol::values_tag(answer.sequence)),
                              answer.values.size());
+    watch(seat, seat.unsent.back().first);
+  }
   if (!text.empty()) {
     const Block copy = Block::copy_of(text);
     (void)send(copy, copy.bytes(), protocol::text_tag(answer.sequence));

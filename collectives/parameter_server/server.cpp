@@ -22,7 +22,8 @@ constexpr std::size_t most_unsent = 64 << 20;
 
 // Steps of a dump overtake the requests that the dump delays.
 bool is_step_of_cut(protocol::Verb verb) {
-  return verb == protocol::Verb::cut_at || verb == protocol::Verb::fetch || verb == protocol::Verb::uncut;
+  return verb == protocol::Verb::cut_at || verb == protocol::Verb::cut_take || verb == protocol::Verb::fetch ||
+         verb == protocol::Verb::uncut;
 }
 
 Buffer bytes_at(void* data, std::size_t bytes) { return {data, bytes, DType::u8}; }
@@ -65,9 +66,10 @@ void Server::abort(const std::string& why) noexcept {
 
 Server::Seat& Server::add(Member member) {
   auto seat = std::make_unique<Seat>();
-  seat->is_over = !member.pair;
-  seat->header = Block(protocol::head_bytes(servers_));
-  seat->taken.resize(servers_);
+  seat->is_over = seat->has_died = !member.pair;
+  seat->place = seats_.size();
+  open_seats_ += seat->is_over ? 0 : 1;
+  seat->header = Block(sizeof(protocol::Request));
   seat->heard = Clock::now();
   seat->member = std::move(member);
   by_worker_[seat->member.worker] = seat.get();
@@ -111,13 +113,15 @@ bool Server::take_in() {
 // Newcomers that are already queued are still served.
 bool Server::is_over() {
   const bool nobody_waits = take_in();
-  return nobody_waits && std::ranges::all_of(seats_, [](const auto& seat) { return seat->is_over; });
+  return nobody_waits && open_seats_ == 0;
 }
 
 void Server::listen(Seat& seat) {
   seat.next = seat.member.pair->recv(bytes_at(seat.header.data(), seat.header.size()), seat.member.peer,
                                      protocol::requests, {.timeout = no_deadline});
   seat.listens = true;
+  if (silence_ > 0) next_silence_ = std::min(next_silence_, silent_at(seat));
+  watch(seat, seat.next);
 }
 
 void Server::run() {
@@ -125,50 +129,32 @@ void Server::run() {
     if (seat->is_over) tell_parted(*seat, Parting::died);  // before it was connected
   while (!is_over()) {
     wait();
-    for (const auto& seat : seats_)
-      if (!seat->is_over) look_at(*seat);
+    look_at_ready();
     const Clock::time_point now = Clock::now();
     for (Shard* const shard : std::set<Shard*>(timed_)) {
       shard->tick(now, answers_);
       after(*shard);
     }
     give_up_silent();
-    end_cut();
     send_answers();
   }
 }
 
-// Blocks until a header arrives, until the payload of a request arrives that could be processed next, or until the next
-// deadline.
+// Blocks until something that a seat waits for has come, or until the next deadline.
 void Server::wait() {
-  std::vector<Work> works;
-  std::set<std::uint64_t> instances;
-  for (const auto& seat : seats_) {
-    if (seat->is_over) continue;
-    if (seat->listens)
-      works.push_back(seat->next);
-    else if (!seat->unsent.empty())
-      works.push_back(seat->unsent.front().first);
-    instances.clear();
-    bool is_blocked = false;
-    for (const Arrival& one : seat->arrivals) {
-      const protocol::Verb verb = one.request.verb;
-      const bool is_first = &one == &seat->arrivals.front();
-      if (is_step_of_cut(verb))
-        works.push_back(one.work);
-      else if (verb >= protocol::Verb::push || is_first) {
-        const bool goes = !is_blocked && may_be_taken(*seat, one) && instances.insert(one.request.instance).second;
-        if (goes) works.push_back(one.work);
-      }
-      is_blocked |= verb < protocol::Verb::push && !is_step_of_cut(verb);
-    }
-  }
-  Deadline first = never;
+  Deadline first = next_silence_;
   for (const Shard* const shard : timed_) first = std::min(first, shard->due());
-  for (const auto& seat : seats_) first = std::min(first, silent_at(*seat));
   if (admits_) first = std::min(first, deadline_in(look_for_newcomers));
   const Seconds limit = first == never ? Seconds(for_ever) : std::max(Seconds(0), Seconds(first - Clock::now()));
-  (void)wait_any(works, limit);
+  if (!look_at_all_) works_.wait(ready_, limit);
+}
+
+void Server::look_at_ready() {
+  if (std::exchange(look_at_all_, false)) {
+    for (std::size_t place = 0; place < seats_.size(); ++place) ready_.push_back(place);
+  }
+  for (const std::uint64_t place : std::exchange(ready_, {}))
+    if (Seat& seat = *seats_[place]; !seat.is_over) look_at(seat);
 }
 
 /// Returns true if the server takes another request of the worker. A worker that does not read its replies has to wait.
@@ -214,8 +200,13 @@ Deadline Server::silent_at(const Seat& seat) const {
 
 void Server::give_up_silent() {
   const Clock::time_point now = Clock::now();
+  if (now < next_silence_) return;
+  next_silence_ = never;
   for (const auto& seat : seats_) {
-    if (now < silent_at(*seat)) continue;
+    if (now < silent_at(*seat)) {
+      next_silence_ = std::min(next_silence_, silent_at(*seat));
+      continue;
+    }
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", silence_);
     seat->member.pair->abort("parameter server: rank " + std::to_string(seat->member.worker) +
@@ -243,14 +234,13 @@ void Server::take_header(Seat& seat) {
   seat.heard = Clock::now();
   std::memcpy(&arrival.request, seat.header.data(), sizeof arrival.request);
   if (arrival.request.verb == protocol::Verb::alive) return seat.arrivals.pop_back();
-  arrival.counts.resize(servers_);
-  std::memcpy(arrival.counts.data(), seat.header.data() + sizeof arrival.request, 8 * servers_);
   if (const std::size_t bytes = arrival.request.bytes; bytes > 0) {
     if (bytes > PTRDIFF_MAX) throw std::bad_alloc();
     arrival.payload = room_for(bytes);
     seat.queued += bytes;
     arrival.work = seat.member.pair->recv(bytes_at(arrival.payload.data(), bytes), seat.member.peer, protocol::payloads,
                                           {.keep = arrival.payload.lease()});
+    watch(seat, arrival.work);
   }
 }
 
@@ -274,8 +264,11 @@ bool Server::work_on_arrivals(Seat& seat) {
     Arrival arrival = std::move(one);
     seat.arrivals.erase(seat.arrivals.begin() + static_cast<std::ptrdiff_t>(i));
     seat.queued -= arrival.request.bytes;
-    if (!is_step || seat.taken[static_cast<std::size_t>(number_)] < arrival.counts[static_cast<std::size_t>(number_)])
-      seat.taken = arrival.counts;
+    if (arrival.request.sequence > seat.taken) {
+      seat.taken = arrival.request.sequence;
+      seat.sent = arrival.request.sent;
+    }
+    if (arrival.request.sequence > 0) ++seat.processed;
     handle(seat, arrival);
     moved = true;
   }
@@ -292,10 +285,12 @@ void Server::leave(Seat& seat) {
 
 void Server::end(Seat& seat, Parting how) {
   if (std::exchange(seat.is_over, true)) return;
+  --open_seats_;
+  seat.has_died = how != Parting::left;
   if (std::exchange(seat.listens, false)) (void)seat.next.cancel();
   seat.next = {};
   seat.arrivals.clear();
-  if (cut_ && cut_->owner == seat.member.worker) cut_.reset();
+  if (cut_ && cut_->owner == seat.member.worker) end_cut();
   tell_parted(seat, how);
   leave(seat);
   send_answers();

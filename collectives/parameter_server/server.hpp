@@ -13,6 +13,7 @@
 #include "collectives/parameter_server/protocol.hpp"
 #include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/shard.hpp"
+#include "transports/core/work_set.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
@@ -50,18 +51,19 @@ class Server {
   /// A request whose header has arrived.
   struct Arrival {
     protocol::Request request;
-    std::vector<std::uint64_t> counts;  // the worker's requests to each server, including this one
     Block payload;
     Work work;  // the receive of the payload
   };
   /// The connection to one worker.
   struct Seat {
     Member member;
-    bool is_over = false;
-    Clock::time_point heard;           // when the last header arrived
-    Block header;                      // receive buffer for the next header
-    std::vector<std::uint64_t> taken;  // `counts` of the last request that was processed: a vector clock
-    Work next;                         // the receive of the next header, while `listens`
+    std::size_t place = 0;  // in seats_
+    bool is_over = false, has_died = false;
+    Clock::time_point heard;            // when the last header arrived
+    Block header;                       // receive buffer for the next header
+    std::uint64_t taken = 0, sent = 0;  // number and clock of the latest request that was processed
+    std::uint64_t processed = 0;        // messages of numbered requests that were processed
+    Work next;                          // the receive of the next header, while `listens`
     bool listens = false;
     std::deque<Arrival> arrivals;
     std::size_t queued = 0;                                   // bytes of payloads in `arrivals`
@@ -76,7 +78,6 @@ class Server {
   struct Cut {
     int owner = -1;                      // the worker that makes it
     std::map<int, std::uint64_t> until;  // by worker: the last of its requests that the dump contains
-    std::uint64_t sequence = 0;          // of the cut_at request to reply to; 0 before that arrives
   };
   struct NamedRule {
     std::string name;
@@ -88,12 +89,14 @@ class Server {
   bool take_in();
   bool is_over();
   void listen(Seat& seat);
+  void watch(const Seat& seat, const Work& work) { works_.add(work, seat.place); }
   Block room_for(std::size_t bytes);
   void take_header(Seat& seat);
   void look_at(Seat& seat);
   bool work_on_arrivals(Seat& seat);
   bool may_be_taken(const Seat& seat, const Arrival& arrival) const;
   void wait();
+  void look_at_ready();
   Deadline silent_at(const Seat& seat) const;
   void give_up_silent();
   void end(Seat& seat, Parting how);
@@ -109,6 +112,7 @@ class Server {
   // cuts.cpp
   void begin_cut(Seat& seat, const Arrival& arrival);
   void cut_at(Seat& seat, const Arrival& arrival);
+  void cut_take(Seat& seat, const protocol::Request& request);
   void end_cut();
   void fetch(Seat& seat, const protocol::Request& request);
   void load(Seat& seat, const Arrival& arrival);
@@ -128,6 +132,11 @@ class Server {
   std::vector<Member> admitted_;  // newcomers without a seat yet
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<int, Seat*> by_worker_;
+  std::size_t open_seats_ = 0;
+  WorkSet works_;                     // what seats wait for, by their places
+  std::vector<std::uint64_t> ready_;  // places of seats with something new
+  bool look_at_all_ = true;           // what the requests of all seats wait for may have come
+  Deadline next_silence_ = never;     // no worker has been silent for too long before this
   std::unordered_map<std::uint64_t, NamedRule> rules_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> instances_;
   std::set<Shard*> timed_;  // shards with a round that has a deadline

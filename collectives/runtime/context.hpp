@@ -25,9 +25,21 @@
 
 namespace tutti {
 
+/// What reaches each rank, in words: "self", "shm", "tcp". Most ranks have the same few.
+class Routes {
+ public:
+  /// Appends that of the next rank.
+  void add(const std::string& text);
+  const std::string& operator[](int rank) const { return texts_[numbers_.at(static_cast<std::size_t>(rank))]; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<std::uint16_t> numbers_;  // by rank
+};
+
 struct Wiring {
   std::unique_ptr<Transport> transport;
-  std::vector<std::string> routes;    ///< by rank: "self", "shm", "tcp"
+  Routes routes;
   Topology topology;                  ///< of the world
   std::string tuned;                  ///< rank 0's measured rules
   std::vector<std::string> backends;  ///< names that rules may use: the backends installed on rank 0
@@ -55,7 +67,7 @@ class Context final : public Driver,
   const Settings& settings() const noexcept { return settings_; }
   bool checks_messages() const noexcept { return checks_messages_; }        ///< TUTTI_VERIFY is not off
   bool verifies_each_call() const noexcept { return verifies_each_call_; }  ///< TUTTI_VERIFY=full
-  const std::vector<std::string>& routes() const noexcept { return wiring_.routes; }
+  const Routes& routes() const noexcept { return wiring_.routes; }
   const Topology& topology() const noexcept { return wiring_.topology; }
 
   /// The transport. Token held, except for the functions that its header allows to any thread.

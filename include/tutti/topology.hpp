@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,13 +56,18 @@ struct Place {
 class Topology {
  public:
   Topology() : Topology(std::vector<Place>{}) {}
-  explicit Topology(std::vector<Place> places);
+  explicit Topology(std::vector<Place> places) : Topology(distinct(std::move(places))) {}
+  /// `of[rank]` is the index of the rank's place in `different`: for many ranks in the same few places.
+  Topology(std::vector<Place> different, std::vector<std::uint32_t> of)
+      : Topology(Places{std::move(different), std::move(of)}) {}
 
   /// The topology of some of these ranks: members[i] becomes rank i.
   Topology of(std::span<const int> members) const;
 
-  int size() const noexcept { return static_cast<int>(members_.size()); }
-  const Place& operator[](int rank) const { return (*places_)[members_.at(static_cast<std::size_t>(rank))]; }
+  int size() const noexcept { return static_cast<int>(hosts_->host().size()); }
+  const Place& operator[](int rank) const {
+    return places_->different[places_->of.at(static_cast<std::size_t>(job_rank(rank)))];
+  }
 
   /// The ranks grouped by host; ranks of a host need not be contiguous.
   const Hosts& hosts() const noexcept { return *hosts_; }
@@ -71,10 +77,17 @@ class Topology {
   std::span<const int> host() const noexcept { return hosts_->host(); }
 
  private:
-  Topology(std::shared_ptr<const std::vector<Place>> places, std::vector<std::size_t> members);
+  struct Places {
+    std::vector<Place> different;
+    std::vector<std::uint32_t> of;  // by rank of the job: index in `different`
+  };
+  static Places distinct(std::vector<Place> places);
+  explicit Topology(Places places);
+  Topology(std::shared_ptr<const Places> places, std::shared_ptr<const std::vector<int>> members);
+  int job_rank(int rank) const { return members_ ? members_->at(static_cast<std::size_t>(rank)) : rank; }
 
-  std::shared_ptr<const std::vector<Place>> places_;  // of all ranks of the job
-  std::vector<std::size_t> members_;
+  std::shared_ptr<const Places> places_;
+  std::shared_ptr<const std::vector<int>> members_;  // ranks of the job; null: all, in order
   std::shared_ptr<const Hosts> hosts_;
 };
 

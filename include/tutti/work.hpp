@@ -52,6 +52,7 @@ class Ref {
 };
 
 class Work;
+class WorkSet;
 class WorkState;
 
 /// Makes progress on unfinished work; implemented by a context (see collectives/runtime/context.hpp).
@@ -129,10 +130,12 @@ class WorkState {
 
  private:
   friend class Work;
+  friend class WorkSet;
   friend std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
   struct Reaction {
     std::function<void(const Status&)> callback;
     Reaction* next = nullptr;
+    bool at_once = false;  // runs inside complete(), and so only notes what has happened
   };
   /// A marker that differs from the address of every reaction.
   static Reaction* over() noexcept { return reinterpret_cast<Reaction*>(std::uintptr_t{1}); }
@@ -144,7 +147,9 @@ class WorkState {
         owners_.fetch_sub(share, std::memory_order_acq_rel) == share)
       retire();
   }
-  void react(std::function<void(const Status&)> callback);
+  void react(std::function<void(const Status&)> callback) { react(std::move(callback), false); }
+  void react_at_once(std::function<void(const Status&)> note) { react(std::move(note), true); }
+  void react(std::function<void(const Status&)> callback, bool at_once);
   void defer(std::function<void(const Status&)> callback);
   void drop_handle() noexcept;
 
@@ -205,6 +210,7 @@ class [[nodiscard]] Work {
   const std::byte* cell() const noexcept { return state_->cell_; }
 
  private:
+  friend class WorkSet;
   friend std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
   void check() const;  // throws if failed
   WorkState* state_ = nullptr;

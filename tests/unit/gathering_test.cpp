@@ -5,58 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <optional>
 #include <thread>
 
+#include "tests/support/counting_store.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::launchers {
 namespace {
 
 using ::testing::HasSubstr;
-
-/// A store that counts what it is asked for, and the bytes of values that it takes and gives.
-class Counting final : public Store {
- public:
-  Counting(std::shared_ptr<Store> inner, bool one_server) : Store(one_server), inner_(std::move(inner)) {}
-
-  void set(std::string_view key, std::string_view value) override {
-    count(value.size());
-    inner_->set(key, value);
-  }
-  std::string wait(std::string_view key, Deadline until) override { return counted(inner_->wait(key, until)); }
-  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
-    return counted(inner_->wait_unless(key, unless, until));
-  }
-  std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
-                                        Deadline until) override {
-    count(value.size());
-    std::vector<std::string> values = inner_->set_and_wait(key, value, keys, until);
-    for (const std::string& one : values) count(one.size());
-    return values;
-  }
-  bool find(std::string_view key, std::string& value) override {
-    count(0);
-    return inner_->find(key, value);
-  }
-  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(key, amount); }
-  std::string set_once(std::string_view key, std::string_view value) override { return inner_->set_once(key, value); }
-  void erase(std::string_view key) override { inner_->erase(key); }
-
-  std::atomic<std::size_t> requests = 0, bytes = 0;
-
- private:
-  void count(std::size_t moved) {
-    ++requests;
-    bytes += moved;
-  }
-  std::string counted(std::string value) {
-    count(value.size());
-    return value;
-  }
-  const std::shared_ptr<Store> inner_;
-};
 
 Text text_of(int rank) { return {"rank " + std::to_string(rank), "host " + std::to_string(rank / 8)}; }
 
@@ -143,7 +101,7 @@ struct Cost {
   double requests = 0, bytes = 0;  // of the store, per rank
 };
 Cost cost_of_gathering(int size, bool one_server, int fan_out = 64) {
-  auto counting = std::make_shared<Counting>(make_local_store(), one_server);
+  auto counting = std::make_shared<testing::CountingStore>(make_local_store(), one_server);
   std::vector<std::unique_ptr<Gathering>> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.push_back(std::make_unique<Gathering>(gatherers(rank, size, counting, fan_out)));

@@ -41,8 +41,8 @@ struct Parts {
 
 Parts parts_of(std::uint64_t bits) noexcept {
   const std::uint64_t number = bits >> 60;
-  if (number < kind_count) return {static_cast<Kind>(number), narrow_root};
-  return {rooted[std::min<std::size_t>(number - kind_count, rooted.size() - 1)], wide_root};
+  if (number >= kind_count && number < kind_count + rooted.size()) return {rooted[number - kind_count], wide_root};
+  return {static_cast<Kind>(number), narrow_root};
 }
 
 struct Block {

@@ -24,7 +24,7 @@ void WorkState::complete(Status status) {
   while (last_first != nullptr) in_order = std::exchange(last_first, std::exchange(last_first->next, in_order));
   while (in_order != nullptr) {
     const std::unique_ptr<Reaction> reaction(std::exchange(in_order, in_order->next));
-    defer(std::move(reaction->callback));
+    reaction->at_once ? reaction->callback(status_) : defer(std::move(reaction->callback));
   }
 }
 
@@ -32,14 +32,15 @@ void WorkState::defer(std::function<void(const Status&)> callback) {
   driver_->defer([self = Ref<WorkState>(*this), callback = std::move(callback)] { callback(self->status_); });
 }
 
-void WorkState::react(std::function<void(const Status&)> callback) {
-  auto reaction = std::make_unique<Reaction>(Reaction{std::move(callback), reactions_.load(std::memory_order_acquire)});
+void WorkState::react(std::function<void(const Status&)> callback, bool at_once) {
+  auto reaction =
+      std::make_unique<Reaction>(Reaction{std::move(callback), reactions_.load(std::memory_order_acquire), at_once});
   while (reaction->next != over()) {
     if (!reactions_.compare_exchange_weak(reaction->next, reaction.get(), std::memory_order_acq_rel)) continue;
     static_cast<void>(reaction.release());
     return;
   }
-  defer(std::move(reaction->callback));
+  at_once ? reaction->callback(status_) : defer(std::move(reaction->callback));
 }
 
 void WorkState::drop_handle() noexcept {

@@ -1,0 +1,14 @@
+// What this program has taken from the heap.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti::growth {
+
+struct Heap {
+  double allocations = 0;  ///< made since the program began
+  double bytes = 0;        ///< not freed yet
+};
+Heap heap_now() noexcept;
+
+}  // namespace tutti::growth

@@ -1,0 +1,90 @@
+// The parameter server: what an arrival costs, by the number of workers.
+#include <ctime>
+#include <thread>
+
+#include "benchmarks/growth/law.hpp"
+#include "collectives/parameter_server/protocol.hpp"
+#include "transports/core/work_set.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::growth {
+namespace {
+
+struct Woken {
+  double works = 0, seconds = 0;  // looked at for one arrival; of CPU of the process
+};
+
+/// A server's receives of so many workers, of which one at a time gets a message.
+Woken wake_beside(std::int64_t workers) {
+  constexpr int arrivals = 2000;
+  const std::shared_ptr<Store> store = make_local_store();
+  const auto world_of = [&](int rank) {
+    Bootstrap self;
+    self.rank = rank;
+    self.size = 2;
+    self.store = store;
+    self.settings.transport = "inproc";
+    self.settings.job = "growth";
+    self.settings.tuning = "off";
+    return Communicator::connect(self);
+  };
+  const int end = static_cast<int>(workers);
+  std::thread peer([&] {
+    Communicator world = world_of(1);
+    for (int i = 0; i < arrivals; ++i) {
+      int go = 0;
+      world.recv(Buffer(&go, 1), 0, end).wait();
+      world.send(ConstBuffer(&i, 1), 0, i % end).wait();
+    }
+    world.barrier().wait();
+  });
+  Woken woken;
+  {
+    Communicator world = world_of(0);
+    std::vector<int> values(static_cast<std::size_t>(workers));
+    std::vector<Work> receives(values.size());
+    WorkSet works;
+    const auto listen = [&](std::uint64_t at) {
+      receives[at] = world.recv(Buffer(&values[at], 1), 1, static_cast<int>(at), {.timeout = no_deadline});
+      works.add(receives[at], at);
+    };
+    for (std::uint64_t at = 0; at < values.size(); ++at) listen(at);
+    const std::clock_t begin = std::clock();
+    std::vector<std::uint64_t> ready;
+    for (int i = 0; i < arrivals; ++i) {
+      const int go = 1;
+      world.send(ConstBuffer(&go, 1), 1, end).wait();
+      works.wait(ready, Seconds(60));
+      for (const std::uint64_t at : ready) listen(at);
+      ready.clear();
+    }
+    woken = {static_cast<double>(works.looked_at()) / arrivals,
+             static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / arrivals};
+    world.barrier().wait();
+    for (const Work& one : receives) static_cast<void>(one.cancel());
+  }
+  peer.join();
+  return woken;
+}
+
+}  // namespace
+
+std::vector<Law> server_laws() {
+  const std::vector<std::int64_t> workers = {64, 1024, 8192};
+  return {
+      {"server", "receives that a server looks at for one arrival, by workers", How::simulated, workers,
+       [](std::int64_t n) { return wake_beside(n).works; }, 0.01, 1},
+      {"server", "seconds of CPU for one arrival, both sides, by workers", How::simulated, workers,
+       [](std::int64_t n) { return wake_beside(n).seconds; }, 0.1, 1e-4, false},
+      {"server",
+       "bytes of a request's header, by servers",
+       How::function,
+       {64, 1024, 8192, 65536},
+       [](std::int64_t) { return static_cast<double>(sizeof(protocol::Request)); },
+       0,
+       112},
+  };
+}
+
+}  // namespace tutti::growth

@@ -1,0 +1,146 @@
+// The start of a job: what the ranks ask of the store.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "benchmarks/growth/law.hpp"
+#include "collectives/bootstrap/gathering.hpp"
+#include "tests/support/counting_store.hpp"
+#include "transports/core/open_files.hpp"
+
+namespace tutti::growth {
+namespace {
+
+using launchers::Gatherers;
+using launchers::Gathering;
+using testing::CountingStore;
+
+constexpr int ranks_of_a_host = 8;
+
+/// What tcp tells of a rank of 1,000 hosts of eight.
+Text told_by(int rank) {
+  const std::string host = std::to_string(rank / ranks_of_a_host);
+  return {"0123456789abcdef 40001",
+          "tcp 2\nnode" + host + "\n5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + host + "\n=\n10.1.2.3 0 eth0\n"};
+}
+
+Gatherers gatherers(int rank, int size, const std::shared_ptr<Store>& store) {
+  Gatherers who;
+  who.rank = rank;
+  who.size = size;
+  who.one_host = true;
+  who.store = store;
+  who.secret = "secret";
+  who.until = deadline_in(Seconds(60));
+  return who;
+}
+
+/// One thread plays all ranks: first what goes up the tree, from the leaves, then what comes down. Of those that read
+/// the answer only some do, and are counted for the others.
+struct Asked {
+  double requests = 0, bytes = 0;  // of each rank
+};
+Asked gathered(int size, const std::shared_ptr<CountingStore>& store) {
+  std::vector<std::unique_ptr<Gathering>> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<Gathering>(gatherers(rank, size, store)));
+  for (int rank = size - 1; rank >= 0; --rank) ranks[static_cast<std::size_t>(rank)]->give("cards", told_by(rank));
+  const int all = store->is_one_server() ? 1 : std::max(1, size / 512);  // one of so many reads
+  ranks[0]->take("cards");
+  const auto root = static_cast<double>(store->requests), root_bytes = static_cast<double>(store->bytes);
+  int readers = 0;
+  for (int rank = 1; rank < size; rank += all, ++readers) ranks[static_cast<std::size_t>(rank)]->take("cards");
+  const double share = static_cast<double>(size - 1) / readers;
+  const double requests = root + share * (static_cast<double>(store->requests) - root);
+  const double bytes = root_bytes + share * (static_cast<double>(store->bytes) - root_bytes);
+  while (!ranks.empty()) ranks.pop_back();  // children before their parents, who wait for them
+  return {requests / size, bytes / size};
+}
+
+double requests_of_a_rank(std::int64_t size) {
+  return gathered(static_cast<int>(size), std::make_shared<CountingStore>(make_local_store(), false)).requests;
+}
+
+/// The store's part where the ranks hand the answer on; with real links between the ranks.
+double bytes_of_a_rank(std::int64_t size) {
+  raise_limit_of_open_files();
+  return gathered(static_cast<int>(size), std::make_shared<CountingStore>(make_local_store(), true)).bytes;
+}
+
+double rounds(std::int64_t size) {
+  return 2.0 * launchers::branch_of(0, static_cast<int>(size), Gatherers().fan_out).height;
+}
+
+/// CPU seconds of a store's server, in a process of its own, for two exchanges.
+double seconds_of_the_server(std::int64_t size) {
+  raise_limit_of_open_files();
+  int port[2], end[2];
+  if (pipe(port) != 0 || pipe(end) != 0) return -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    raise_limit_of_open_files();
+    const TcpStoreServer server("127.0.0.1", 0, "secret", static_cast<std::size_t>(size));
+    const int number = server.port();
+    char byte = 0;
+    if (write(port[1], &number, sizeof number) != sizeof number || read(end[0], &byte, 1) < 0) _exit(1);
+    _exit(0);
+  }
+  int number = 0;
+  if (read(port[0], &number, sizeof number) != sizeof number) return -1;
+  {
+    std::vector<std::unique_ptr<Gathering>> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto store = connect_tcp_store("127.0.0.1", number, "secret", deadline_in(Seconds(60)));
+      ranks.push_back(std::make_unique<Gathering>(gatherers(rank, static_cast<int>(size), store)));
+    }
+    for (const char* const name : {"cards", "addresses"}) {
+      for (auto rank = static_cast<int>(size) - 1; rank >= 0; --rank)
+        ranks[static_cast<std::size_t>(rank)]->give(name, told_by(rank));
+      for (const auto& one : ranks) one->take(name);
+    }
+    while (!ranks.empty()) ranks.pop_back();
+  }
+  static_cast<void>(!write(end[1], "e", 1));
+  rusage used = {};
+  int status = 0;
+  wait4(child, &status, 0, &used);
+  for (const int fd : {port[0], port[1], end[0], end[1]}) close(fd);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+}  // namespace
+
+std::vector<Law> start_laws() {
+  return {
+      {"start",
+       "requests to the store in one exchange, of each rank",
+       How::simulated,
+       {64, 1024, 8192, 65536},
+       requests_of_a_rank,
+       0.1,
+       6},
+      {"start",
+       "bytes of values that the store takes and gives in one exchange, for each rank",
+       How::simulated,
+       {64, 1024, 4096},
+       bytes_of_a_rank,
+       0.1,
+       4500},
+      {"start", "rounds of one exchange", How::function, {64, 1024, 8192, 65536}, rounds, 0.2, 6},
+      {"start",
+       "seconds of the store's CPU, two exchanges",
+       How::simulated,
+       {64, 1024, 2048},
+       seconds_of_the_server,
+       1.1,
+       1,
+       false},
+  };
+}
+
+}  // namespace tutti::growth
