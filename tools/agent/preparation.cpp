@@ -23,11 +23,13 @@ namespace {
 constexpr Seconds longest_attempt(4);
 
 /// The first of the launcher's addresses at which this host reaches the store. Each round allows more time, since an
-/// address that leads nowhere takes all of it; not much, as nobody can end an attempt.
+/// address that leads nowhere takes all of it; not much, as nobody can end an attempt. The launcher may have an answer
+/// for every host to give at the same time.
 std::string find_store(const Job& job, const std::function<bool()>& gone) {
   const Deadline until = deadline_in(Seconds(0.8 * job.start_patience));
   const std::string& secret = job.variables.at("TUTTI_SECRET");
-  for (Seconds patience(0.25); Clock::now() < until && !gone(); patience = std::min(2 * patience, longest_attempt))
+  for (Seconds patience(0.25 + job.ranks / 1000.0); Clock::now() < until && !gone();
+       patience = std::min(2 * patience, longest_attempt))
     for (const std::string& url : job.stores) {
       if (gone()) return {};
       try {
