@@ -230,6 +230,19 @@ TEST(JobText, NeighboursAreARange) {
   EXPECT_LT(job_text(job, "/").size(), 300u);
 }
 
+TEST(JobText, GrowsByAFewBytesAHost) {
+  for (const std::size_t hosts : {64, 1024, 8192, 65536}) {
+    Job job;
+    job.words = {"program"};
+    for (std::size_t i = 0; i < hosts; ++i) {
+      Host& host = job.hosts.emplace_back();
+      host.name = "node" + std::to_string(i);
+      for (int rank = 0; rank < 8; ++rank) host.ranks.push_back(job.ranks++);
+    }
+    EXPECT_LT(job_text(job, "/").size(), 200 + 35 * hosts);
+  }
+}
+
 /// Starts all hosts of a branch, as agents do; checks that each is started once, and nobody starts too many.
 void start_all(const Branch& branch, std::size_t most, int level, std::vector<int>& levels) {
   ASSERT_LT(branch.first, levels.size());

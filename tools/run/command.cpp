@@ -159,7 +159,7 @@ int run(const std::vector<std::string>& arguments) {
   Settings settings = Settings::from_environment();
   CLI::App app(
       "tutti run -np N [flags] PROGRAM [ARGUMENTS...]\ntutti run --hosts h1:2,h2:2 [flags] PROGRAM [ARGUMENTS...]\n"
-      "Starts N ranks of a program, on this host or on a few hosts, and ends them together.",
+      "Starts N ranks of a program, on this host or on others, and ends them together.",
       "tutti run");
   add_flags(app, job, request);
   add_settings(app, settings);
@@ -199,6 +199,6 @@ int run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-extern const Command run_command = {"start N ranks of a program, here or on a few hosts", run};
+extern const Command run_command = {"start N ranks of a program, here or on other hosts", run};
 
 }  // namespace tutti::tools
