@@ -125,6 +125,24 @@ class Tree(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(sorted(done.stdout.splitlines()), sorted(f"{i} 0 21 h{i} {sums[i > 0]}" for i in range(21)))
 
+    def test_this_host_is_among_them(self):
+        # It is started by the launcher itself, wherever it stands in the list, and starts no others.
+        listed = ["h0", "h1", "localhost", *(f"h{i}" for i in range(2, 20))]
+        done = run(TUTTI, "run", "--hosts", ",".join(listed), "--remote-start", START, "--fan-out", "3", "sh", "-c",
+                   "echo $TUTTI_RANK ${ON_HOST-none}", env=clean_environment(TUTTI_LOG="debug"))
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         sorted(f"{i} {'none' if name == 'localhost' else name}" for i, name in enumerate(listed)), done.stderr)
+        self.assertIn("started 3 of 21 agents itself", done.stderr)
+        self.assertIn("agent of host 'localhost': 0 hosts below it", done.stderr)
+
+    def test_ranks_that_alternate(self):
+        hosts = ",".join(f"{name}:2" for name in names(13))
+        done = run(TUTTI, "run", "--hosts", hosts, "--remote-start", START, "--fan-out", "3", "--map-by", "node", "sh", "-c",
+                   "echo $TUTTI_RANK $TUTTI_LOCAL_RANK $ON_HOST; exit $((TUTTI_RANK == 20 ? 4 : 0))")
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(f"{i} {i // 13} h{i % 13}" for i in range(26)), done.stderr)
+        self.assertEqual(done.returncode, 4)
+        self.assertRegex(done.stderr, r"^tutti run: rank 20 \(h7, pid \d+\) exited with code 4\n")
+
     def test_much_output_from_everywhere(self):
         done = run(*words(21, "sh", "-c", "seq 20000", flags=["--tag-output"]))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -162,7 +180,7 @@ class Deaths(unittest.TestCase):
         lines = err.splitlines()
         self.assertRegex(lines[0], r"^tutti run: rank 17 \(h17, pid \d+\) was lost with its host: 'env ON_HOST=h17' was killed by "
                                    r"signal 9; with it went the hosts that were started from there: h18, h19$")
-        self.assertIn("tutti run: afterwards ranks 18, 19 were lost with its host: the way to it led over host 'h17', which is lost", lines)
+        self.assertIn("tutti run: afterwards ranks 18, 19 were lost with their host: the way there led over host 'h17', which is lost", lines)
         self.assertEqual(len(lines), 3, err)  # the third tells of those that were ended
         job.assert_all_gone(self)
 

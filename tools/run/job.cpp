@@ -38,7 +38,8 @@ std::string signal_name(int signal) {
 }
 
 std::string how_it_ended(const Ended& end, const char* verb = "was") {
-  if (!end.lost.empty()) return fmt::format("{} lost with its host: {}", verb, end.lost);
+  if (!end.lost.empty())
+    return fmt::format("{} lost with {} host: {}", verb, verb == std::string_view("were") ? "their" : "its", end.lost);
   if (!WIFSIGNALED(end.status)) return fmt::format("exited with code {}", WEXITSTATUS(end.status));
   const int signal = WTERMSIG(end.status);
   return fmt::format("{} killed by signal {} ({}){}", verb, signal, signal_name(signal),

@@ -53,10 +53,10 @@ class Processes {
     bool running = false;
     bool group_left = true;  ///< its process group may still have members; otherwise the number may be reused
   };
-  const std::string mark_;
-  Guard guard_;
   bool alone(const std::vector<pid_t>& others) const;
 
+  const std::string mark_;
+  Guard guard_;
   std::vector<Process> all_;
   std::unordered_map<pid_t, std::size_t> running_;  ///< by pid; where they are in all_
   Stops stops_;

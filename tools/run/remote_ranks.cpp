@@ -215,7 +215,7 @@ void RemoteRanks::lose(const Frame& frame) {
       }
       if (host == first) why = printable(frame.text);  // whose hosts are named once
     }
-    why = fmt::format("the way to it led over host '{}', which is lost", name);
+    why = fmt::format("the way there led over host '{}', which is lost", name);
   }
 }
 
