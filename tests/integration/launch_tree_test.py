@@ -236,6 +236,34 @@ class Starts(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(sorted(done.stdout.split()), sorted(names(64)))
 
+    def test_ends_while_hosts_start(self):
+        # 4 are there and 16 of 64 are being started when the end comes, in three ways.
+        for ends, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 128 + 15), ("an agent's", 125)):
+            folder = tempfile.TemporaryDirectory()
+            self.addCleanup(folder.cleanup)
+            note = os.path.join(folder.name, "pids")
+
+            def pids():
+                if not os.path.exists(note):
+                    return {}
+                with open(note) as file:
+                    return {host: int(pid) for host, pid in (line.split() for line in file.read().split("\n")[:-1])}
+            start = script(self, f'echo $1 $$ >> {note}; case $1 in h0|h16|h32|h48) ;; *) sleep 600 ;; esac; shift; exec "$@"')
+            launcher = subprocess.Popen(words(64, "true", start=start), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        env=clean_environment())
+            self.addCleanup(launcher.stderr.close)
+            self.assertTrue(wait_until(lambda: len(pids()) == 4 + 4 * 4), pids())
+            if ends == "an agent's":
+                os.kill(pids()["h16"], signal.SIGKILL)
+            else:
+                launcher.send_signal(ends)
+            _, err = launcher.communicate(timeout=60)
+            self.assertEqual(launcher.returncode, code, err)
+            if ends == "an agent's":
+                self.assertRegex(err, r"^tutti run: no rank can be started on host 'h16': '.* h16' was killed by signal 9\n$")
+            everything = pids().values()
+            self.assertTrue(wait_until(lambda: not any(map(alive, everything))), pids())
+
     def test_one_that_takes_too_long(self):
         start = script(self, '[ $1 = h18 ] && exec sleep 600; export ON_HOST=$1; shift; exec "$@"')
         done = run(*words(64, "true", start=start, flags=["--connect-timeout", "5", "--silence", "30"]))
