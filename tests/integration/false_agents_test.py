@@ -47,7 +47,7 @@ class FalseAgents(unittest.TestCase):
         self.assertIn("its agent is not to be believed: it leaves before the job has ended", self.says(frame(GOODBYE)))
 
     def test_frames_of_every_kind(self):
-        for say in {*range(15), 255} - {REFUSED}:
+        for say in {*range(16), 255} - {REFUSED}:
             for subject in (-1, 0, 5):
                 self.says(frame(say, subject, 1, b"x") + frame(255), after="exit 0")
 

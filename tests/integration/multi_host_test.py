@@ -194,5 +194,53 @@ class Launcher(Case):
         return subprocess.run(["ip", "netns", "identify", str(pid)], capture_output=True, text=True).stdout.strip()
 
 
+class Tree(Case):
+    """32 hosts of which each starts 3 others at most, in its own namespace."""
+
+    HOSTS, SLOTS = 32, 2
+
+    def setUp(self):
+        self.lab = Lab(self.HOSTS, families=(4,))
+        try:
+            self.lab.__enter__()
+        except Refused as why:
+            self.skipTest(str(why))
+        self.addCleanup(self.lab.__exit__)
+        self.words = self.lab.words(0, TUTTI, "run", "--hosts", self.lab.list(self.SLOTS), *START, "--fan-out", "3")
+
+    def test_ranks_meet_where_they_say(self):
+        script = f"echo $TUTTI_RANK $(ip netns identify) $({PROBE} | grep -o 'sum .*')"
+        done = subprocess.run([*self.words, "sh", "-c", script], capture_output=True, text=True, env=clean_environment(), timeout=200)
+        ranks = self.HOSTS * self.SLOTS
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                         (0, sorted(f"{r} {self.lab.name(r // self.SLOTS)} sum {ranks * (ranks + 1) // 2}" for r in range(ranks))), done.stderr)
+
+    def test_a_host_inside_dies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            note = os.path.join(folder, "pids")
+            launcher = subprocess.Popen([*self.words, "--grace", "0", "sh", "-c", "echo $$ $PPID >> $0; exec sleep 600", note],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        env=clean_environment())
+            self.addCleanup(lambda: launcher.poll() is None and launcher.kill())
+            self.addCleanup(launcher.stderr.close)
+
+            def pairs():
+                try:
+                    with open(note) as file:
+                        return [tuple(map(int, line.split())) for line in file.read().split("\n")[:-1]]
+                except FileNotFoundError:
+                    return []
+            self.assertTrue(wait_until(lambda: len(pairs()) == self.HOSTS * self.SLOTS))
+            # The launcher starts hosts 0, 10 and 21; host 10 starts 11, 14 and 17, each with two or three others below it.
+            agent = next(parent for pid, parent in pairs() if Launcher.namespace(pid) == self.lab.name(14))
+            os.kill(agent, signal.SIGKILL)
+            _, err = launcher.communicate(timeout=60)
+            self.assertEqual(launcher.returncode, 125, err)
+            below = ", ".join(self.lab.name(i) for i in (15, 16))
+            self.assertRegex(err, rf"^tutti run: rank 2[89] \({self.lab.name(14)}, pid \d+\) was lost with its host: .* was killed by signal 9; "
+                                  rf"with it went the hosts that were started from there: {below}\n")
+            self.assertTrue(wait_until(lambda: not any(alive(pid) for pair in pairs() for pid in pair)))
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]], verbosity=2)

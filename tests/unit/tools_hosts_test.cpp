@@ -8,9 +8,11 @@
 #include "tests/support/caught.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/run/addresses.hpp"
+#include "tools/run/claims.hpp"
 #include "tools/run/host_link.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/job_text.hpp"
+#include "tools/run/tree.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::tools {
@@ -162,7 +164,12 @@ TEST(RemoteStart, Words) {
 TEST(JobText, ThereAndBack) {
   Job job;
   job.ranks = 8;
-  job.here = {2, 5, 6};
+  job.hosts = {
+      {.name = "h3", .ranks = {2, 5, 6}}, {.name = "fd00::1", .ranks = {0}}, {.name = "me@h5", .ranks = {3, 4}}};
+  job.place = 2;
+  job.fan_out = 4;
+  job.remote_start = "ssh -o BatchMode=yes";
+  job.remote_tutti = "/opt/tutti/bin/tutti";
   job.silence = 0.25;
   job.mark = "mark";
   job.bind = true;
@@ -173,7 +180,16 @@ TEST(JobText, ThereAndBack) {
   const Job found = parse_job(job_text(job, "/a folder"), folder);
   EXPECT_EQ(folder, "/a folder");
   EXPECT_EQ(found.ranks, 8);
-  EXPECT_EQ(found.here, job.here);
+  EXPECT_EQ(found.here, job.hosts.front().ranks);
+  ASSERT_EQ(found.hosts.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(found.hosts[i].name, job.hosts[i].name);
+    EXPECT_EQ(found.hosts[i].ranks, job.hosts[i].ranks);
+  }
+  EXPECT_EQ(found.place, job.place);
+  EXPECT_EQ(found.fan_out, job.fan_out);
+  EXPECT_EQ(found.remote_start, job.remote_start);
+  EXPECT_EQ(found.remote_tutti, job.remote_tutti);
   EXPECT_EQ(found.silence, 0.25);
   EXPECT_EQ(found.mark, job.mark);
   EXPECT_TRUE(found.bind);
@@ -184,13 +200,162 @@ TEST(JobText, ThereAndBack) {
 
 TEST(JobText, EveryBeginningIsRefused) {
   Job job;
-  job.here = {0};
+  job.ranks = 1;
+  job.hosts = {{.name = "a", .ranks = {0}}};
   job.words = {"program"};
   job.variables = {{"A", "1"}};
   const std::string text = job_text(job, "/");
   std::string folder;
   for (std::size_t size = 0; size < text.size(); ++size)
     EXPECT_EQ(tutti::testing::caught([&] { parse_job(text.substr(0, size), folder); }).code(), Code::protocol) << size;
+}
+
+TEST(JobText, ARankIsOfOneHost) {
+  Job job;
+  job.ranks = 3;
+  job.hosts = {{.name = "a", .ranks = {0, 1}}, {.name = "b", .ranks = {1, 2}}};
+  job.words = {"program"};
+  std::string folder;
+  EXPECT_EQ(tutti::testing::caught([&] { parse_job(job_text(job, "/"), folder); }).code(), Code::protocol);
+  job.hosts[1].ranks = {3};
+  EXPECT_EQ(tutti::testing::caught([&] { parse_job(job_text(job, "/"), folder); }).code(), Code::protocol);
+}
+
+TEST(JobText, NeighboursAreARange) {
+  Job job;
+  job.ranks = 1 << 20;
+  job.words = {"program"};
+  job.hosts.resize(1);
+  for (int rank = 0; rank < job.ranks; ++rank) job.hosts[0].ranks.push_back(rank);
+  EXPECT_LT(job_text(job, "/").size(), 300u);
+}
+
+TEST(JobText, GrowsByAFewBytesAHost) {
+  for (const std::size_t hosts : {64, 1024, 8192, 65536}) {
+    Job job;
+    job.words = {"program"};
+    for (std::size_t i = 0; i < hosts; ++i) {
+      Host& host = job.hosts.emplace_back();
+      host.name = "node" + std::to_string(i);
+      for (int rank = 0; rank < 8; ++rank) host.ranks.push_back(job.ranks++);
+    }
+    EXPECT_LT(job_text(job, "/").size(), 200 + 35 * hosts);
+  }
+}
+
+/// Starts all hosts of a branch, as agents do; checks that each is started once, and nobody starts too many.
+void start_all(const Branch& branch, std::size_t most, int level, std::vector<int>& levels) {
+  ASSERT_LT(branch.first, levels.size());
+  ASSERT_EQ(levels[branch.first], 0);
+  levels[branch.first] = level;
+  const std::vector<Branch> below = split(branch.first + 1, branch.count - 1, most);
+  ASSERT_LE(below.size(), most);
+  for (const Branch& next : below) {
+    EXPECT_EQ(starter(branch, next.first, most), branch.first);
+    for (std::size_t host = next.first + 1; host < next.end(); ++host)
+      EXPECT_EQ(starter(branch, host, most), starter(next, host, most));
+    start_all(next, most, level + 1, levels);
+  }
+}
+
+TEST(Tree, StartsEveryHostOnce) {
+  for (const std::size_t most : {1, 2, 3, 4, 32})
+    for (std::size_t hosts = 1; hosts <= 100; ++hosts) {
+      std::vector<int> levels(hosts, 0);
+      const std::vector<Branch> parts = split(0, hosts, most);
+      ASSERT_EQ(parts.size(), std::min(hosts, most));
+      int highest = 0;
+      for (const Branch& part : parts) {
+        start_all(part, most, 1, levels);
+        highest = std::max(highest, height(part.count, most));
+      }
+      EXPECT_GE(*std::min_element(levels.begin(), levels.end()), 1);
+      EXPECT_EQ(*std::max_element(levels.begin(), levels.end()), highest) << hosts << " by " << most;
+    }
+}
+
+TEST(Tree, GrowsAsALogarithm) {
+  const auto levels = [](std::size_t hosts) { return height((hosts + 31) / 32, 32); };
+  EXPECT_EQ(levels(32), 1);
+  EXPECT_EQ(levels(33), 2);
+  EXPECT_EQ(levels(1024), 2);
+  EXPECT_EQ(levels(8192), 3);
+  EXPECT_EQ(levels(65536), 4);
+}
+
+TEST(Tree, ThisHostIsALeaf) {
+  std::vector<Host> hosts = parse_hosts("a,b,localhost,c,127.0.0.1,d");
+  EXPECT_EQ(order_hosts(hosts), 2u);
+  std::vector<std::string> names;
+  for (const Host& host : hosts) names.push_back(host.name);
+  EXPECT_THAT(names, ElementsAre("localhost", "127.0.0.1", "a", "b", "c", "d"));
+  const std::vector<Branch> parts = split(0, 6, 4, 2);
+  std::vector<std::size_t> sizes;
+  for (const Branch& part : parts) sizes.push_back(part.count);
+  EXPECT_THAT(sizes, ElementsAre(1u, 1u, 2u, 2u));
+  EXPECT_EQ(split(0, 6, 2, 2).size(), 3u);  // there is always a way to the others
+}
+
+class ClaimsTest : public ::testing::Test {
+ protected:
+  // Branch 0 has hosts 4 and 5 with ranks 0 to 2, branch 1 has host 6 with rank 3.
+  Claims claims_{
+      {{4, 2}, {6, 1}}, {{.name = "e", .ranks = {0, 1}}, {.name = "f", .ranks = {2}}, {.name = "g", .ranks = {3}}}, 4};
+
+  std::string refusal(std::size_t branch, Say say, int subject, std::int64_t number = 0, const std::string& text = {}) {
+    try {
+      claims_.take(branch, {say, subject, number, text});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+};
+
+TEST_F(ClaimsTest, RanksAreOfTheirBranchAndStarted) {
+  EXPECT_THAT(refusal(0, Say::started, 0, 17), HasSubstr("not been told to start"));
+  claims_.tell({Say::go, 0, 0, {}});
+  EXPECT_EQ(refusal(0, Say::started, 0, 17), "");
+  EXPECT_THAT(refusal(0, Say::started, 0, 17), HasSubstr("runs already"));
+  EXPECT_THAT(refusal(0, Say::started, 3, 17), HasSubstr("not been told to start"));
+  EXPECT_THAT(refusal(1, Say::ended, 3), HasSubstr("not started"));
+  EXPECT_EQ(refusal(0, Say::ended, 0), "");
+  for (const int rank : {-1, 4, INT_MAX, INT_MIN})
+    EXPECT_THAT(refusal(0, Say::ended, rank), HasSubstr("not been told to start")) << rank;
+}
+
+TEST_F(ClaimsTest, OutputIsAcknowledgedFirst) {
+  claims_.tell({Say::go, 0, 0, {}});
+  EXPECT_EQ(refusal(0, Say::output, 5, 0, std::string(stream_window, 'x')), "");
+  EXPECT_THAT(refusal(0, Say::output, 5, 0, "x"), HasSubstr("more output"));
+  claims_.tell({Say::taken, 5, 1, {}});
+  EXPECT_EQ(refusal(0, Say::output, 5, 0, "x"), "");
+  EXPECT_THAT(refusal(0, Say::output, -1, 0, "x"), HasSubstr("does not exist"));
+  EXPECT_EQ(refusal(0, Say::output, 5), "");
+  EXPECT_THAT(refusal(0, Say::output, 5), HasSubstr("after its end"));
+}
+
+TEST_F(ClaimsTest, InputIsOfRank0) {
+  claims_.tell({Say::go, 0, 0, {}});
+  claims_.tell({Say::input, 0, 0, "abc"});
+  EXPECT_THAT(refusal(1, Say::consumed, 0, 1), HasSubstr("has not been given"));
+  EXPECT_EQ(refusal(0, Say::consumed, 0, 2), "");
+  EXPECT_THAT(refusal(0, Say::consumed, 0, 2), HasSubstr("more input"));
+  EXPECT_EQ(refusal(0, Say::consumed, 0, -1), "");
+}
+
+TEST_F(ClaimsTest, HostsAreBelow) {
+  EXPECT_EQ(refusal(0, Say::lost, 5, 1), "");
+  EXPECT_EQ(refusal(0, Say::refused, 4, 1), "");
+  EXPECT_EQ(refusal(0, Say::refused, 5, 1), "");
+  EXPECT_THAT(refusal(0, Say::lost, 4, 1), HasSubstr("a host"));  // the speaker
+  EXPECT_THAT(refusal(0, Say::lost, 5, 2), HasSubstr("a host"));
+  EXPECT_THAT(refusal(0, Say::lost, 5, 0), HasSubstr("a host"));
+  EXPECT_THAT(refusal(0, Say::lost, 5, INT64_MAX), HasSubstr("a host"));
+  EXPECT_THAT(refusal(0, Say::lost, -1, 1), HasSubstr("a host"));
+  EXPECT_THAT(refusal(0, Say::refused, 6, 1), HasSubstr("not its own"));
+  EXPECT_THAT(refusal(1, Say::refused, -1, 1), HasSubstr("not its own"));
+  EXPECT_THAT(refusal(1, Say::job, 0), HasSubstr("only a launcher says"));
 }
 
 }  // namespace

@@ -1,35 +1,25 @@
-// The agent: starts the ranks of one host, and forwards their output, input, signals and exit status.
+// The agent: starts the ranks of its host and the agents of those below, and passes on what is said of them and to
+// them.
 #include "tools/agent/agent.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
 #include <optional>
 
+#include "tools/agent/own_ranks.hpp"
 #include "tools/agent/preparation.hpp"
 #include "tools/command.hpp"
+#include "tools/run/branches.hpp"
 #include "tools/run/channel.hpp"
-#include "tools/run/environment.hpp"
 #include "tools/run/job_text.hpp"
-#include "tools/run/processes.hpp"
-#include "tools/run/program.hpp"
-#include "transports/core/byte_queue.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::tools {
 namespace {
-
-/// A rank's stdout or stderr, on its way to the launcher.
-struct Stream {
-  std::int32_t subject = 0;
-  Descriptor source;
-  std::size_t credit = stream_window;
-};
 
 /// Duplicates stdin or stdout for the channel. Stdout itself then goes to stderr, for anything printed by mistake.
 Descriptor take_over(int fd) {
@@ -40,227 +30,203 @@ Descriptor take_over(int fd) {
 
 class Agent {
  public:
-  Agent() : channel_(take_over(STDIN_FILENO), take_over(STDOUT_FILENO), "") {
-    channel_.greet(fmt::format("{}{}\n", agent_greeting, version()));
+  Agent() : above_(take_over(STDIN_FILENO), take_over(STDOUT_FILENO), "") {
+    above_.greet(fmt::format("{}{}\n", agent_greeting, version()));
   }
 
   int run();
 
  private:
-  void wait();
-  void take_frames();
-  void take(Frame& frame);
-  void prepare(const std::string& text);
-  void start();
-  std::string start_rank(int rank, int input);
+  bool serve(const std::vector<pollfd>& entries);
+  std::vector<pollfd> wait();
+  void take(const Frame& frame);
+  void begin(const std::string& text);
+  void end_preparation();
+  void refuse(const Trouble& trouble);
+  void tell_ready();
+  void go(const Frame& frame);
+  void end(const Frame& frame);
   void take_signals();
-  void forward(Stream& stream);
-  void forward_input();
+  void reap();
   bool silent() const;
   void leave();
 
   Signals signals_;
-  Channel channel_;
+  Channel above_;              ///< to who has started this agent
+  Sink error_{STDERR_FILENO};  ///< what is below writes there
   Job job_;
-  std::optional<Processes> processes_;
-  std::deque<Stream> streams_;
-  Descriptor input_;  ///< pipe to rank 0
-  ByteQueue input_text_;
-  bool input_ends_ = false;
-  bool ready_ = false;    ///< from then on both sides send heartbeats
-  bool stopped_ = false;  ///< the launcher is stopped, so it sends no heartbeats
+  std::optional<OwnRanks> own_;
+  std::optional<Branches> below_;
+  std::optional<Preparation> preparation_;
+  bool prepared_ = false, told_ready_ = false;
+  bool stopped_ = false;  ///< the launcher is stopped, so nobody above may be sending heartbeats
   bool ending_ = false, over_ = false;
   Deadline next_alive_ = never;
 };
 
 int Agent::run() {
   while (!over_) {
-    wait();
-    if (!channel_.receive()) break;
-    take_frames();
-    take_signals();
-    forward_input();
-    for (Stream& stream : streams_) forward(stream);
+    if (!serve(wait())) break;
     if (silent()) {
       fmt::print(stderr, "tutti agent: the launcher has been silent for {} s; ending the ranks here\n", job_.silence);
       break;
     }
     if (Clock::now() >= next_alive_) {
-      channel_.say({Say::alive, 0, 0, {}});
+      above_.queue({Say::alive, 0, 0, {}});
       next_alive_ = deadline_in(Seconds(job_.silence / 4));
     }
-    if (ending_ && std::none_of(streams_.begin(), streams_.end(), [](const Stream& s) { return bool(s.source); }))
-      leave();
+    tell_ready();
+    if (ending_ && !own_->talking() && below_->over()) leave();
+    above_.flush();
   }
-  if (processes_ && !over_) {
-    processes_->signal(SIGKILL);
-    processes_->finish();
+  if (own_ && !over_) {
+    below_->kill();
+    own_->signal(SIGKILL);
+    own_->finish(below_->pids());
   }
   return over_ ? 0 : 1;
 }
 
-void Agent::wait() {
+/// Returns false once the other side has gone. Entries are those of wait().
+bool Agent::serve(const std::vector<pollfd>& entries) {
+  if (entries[1].revents != 0) {
+    if (!above_.receive()) return false;
+    while (const auto frame = above_.next()) take(*frame);
+  }
+  if (entries[3].revents != 0) error_.flush();
+  if (entries[4].revents != 0) end_preparation();
+  if (entries[0].revents != 0) take_signals();
+  if (!own_) return true;
+  if (entries.size() > 5) own_->serve(std::span(entries).subspan(6));
+  own_->tell_stops();
+  if (!below_->empty()) below_->serve([this](Frame&& frame) { above_.queue(frame); });
+  return true;
+}
+
+std::vector<pollfd> Agent::wait() {
   std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
-  channel_.watch(entries);
-  if (!input_text_.empty()) entries.push_back({input_.fd(), POLLOUT, 0});
-  for (const Stream& stream : streams_) entries.push_back({stream.credit > 0 ? stream.source.fd() : -1, POLLIN, 0});
-  Deadline until = processes_ ? std::min(next_alive_, processes_->next_look()) : next_alive_;
-  if (ready_ && !stopped_)
-    until = std::min(until, channel_.heard() + std::chrono::ceil<Clock::duration>(Seconds(job_.silence)));
+  above_.watch(entries);
+  entries.push_back({error_.pending() ? error_.fd() : -1, POLLOUT, 0});
+  entries.push_back({preparation_ ? preparation_->fd() : -1, POLLIN, 0});
+  Deadline until = next_alive_;
+  if (own_) {
+    entries.push_back({below_->fd(), POLLIN, 0});
+    own_->watch(entries);
+    until = std::min({until, own_->next_look(), below_->next_look()});
+    if (!stopped_) until = std::min(until, above_.heard() + std::chrono::ceil<Clock::duration>(Seconds(job_.silence)));
+  }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  ++reads().wakes;
   poll(entries.data(), entries.size(),
        until == never ? -1 : static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
-  channel_.flush();
+  return entries;
 }
 
-bool Agent::silent() const { return ready_ && !stopped_ && Clock::now() - channel_.heard() >= Seconds(job_.silence); }
+bool Agent::silent() const { return own_ && !stopped_ && Clock::now() - above_.heard() >= Seconds(job_.silence); }
 
-void Agent::take_frames() {
-  while (auto frame = channel_.next()) take(*frame);
-}
-
-void Agent::take(Frame& frame) {
+void Agent::take(const Frame& frame) {
+  if (frame.say == Say::job) return begin(frame.text);
+  if (!own_) return;
   switch (frame.say) {
-    case Say::job: return prepare(frame.text);
-    case Say::go: return start();
+    case Say::go: return go(frame);
     case Say::signal:
       if (frame.number == SIGTSTP) stopped_ = true;
       if (frame.number == SIGCONT) stopped_ = false;
-      if (processes_) processes_->signal(static_cast<int>(frame.number));
-      return;
+      below_->say(frame);
+      return own_->signal(static_cast<int>(frame.number));
     case Say::input:
-      input_ends_ |= frame.text.empty();
-      input_text_.append(frame.text);
+      if (!below_->say_to(0, frame)) own_->input(frame.text);
       return;
     case Say::taken:
-      for (Stream& stream : streams_)
-        if (stream.subject == frame.subject) {
-          if (frame.number < 0)
-            stream.source.reset();  // the rank gets SIGPIPE, as it would without the agent
-          else
-            stream.credit += static_cast<std::size_t>(frame.number);
-        }
+      if (!below_->say_to(frame.subject / 2, frame)) own_->taken(frame.subject, frame.number);
       return;
-    case Say::end:
-      ending_ = true;
-      if (processes_) processes_->finish();
-      return;
+    case Say::end: return end(frame);
     default: return;
   }
 }
 
-void Agent::prepare(const std::string& text) {
+/// Starts the agents below and prepares this host, at the same time.
+void Agent::begin(const std::string& text) {
+  if (own_) return;
   std::string folder;
   job_ = parse_job(text, folder);
-  const auto gone = [&] { return !channel_.receive(); };
-  if (const auto trouble = prepare_job(job_, folder, gone))
-    channel_.say({Say::refused, 0, trouble->exit_code, trouble->line});
-  else
-    channel_.say({Say::ready, 0, 0, {}});
-  ready_ = true;
-  channel_.hear_anew();
-  next_alive_ = Clock::now();
-}
-
-void Agent::start() {
+  if (const auto asked = job_.variables.find("TUTTI_LOG"); asked != job_.variables.end())
+    if (const auto level = parse_log_level(asked->second)) set_log_level(*level);
   raise_descriptor_limit(job_.ranks);
-  processes_.emplace(job_.mark);
-  if (job_.bind) processes_->bind();
-  const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  Inherited first;
-  int ends[2];
-  if (job_.here.front() == 0 && pipe2(ends, O_CLOEXEC) == 0) {
-    first = Inherited(ends[0]);
-    input_ = Descriptor(ends[1]);
-    fcntl(input_.fd(), F_SETFL, fcntl(input_.fd(), F_GETFL) | O_NONBLOCK);
-  }
-  for (const int rank : job_.here) {
-    const std::string why = start_rank(rank, rank == 0 ? first.fd() : nothing.fd());
-    if (!why.empty())
-      return channel_.say({Say::refused, 0, errno == ENOENT ? exit_not_found : exit_not_executable, why});
-  }
+  own_.emplace(fmt::format("{}-{}", job_.mark, job_.place + 1), above_);
+  below_.emplace(own_->guard(), error_);
+  above_.hear_anew();
+  next_alive_ = Clock::now();
+  const auto most = static_cast<std::size_t>(job_.fan_out);
+  Job others = job_;
+  others.hosts.erase(others.hosts.begin());
+  others.place = job_.place + 1;
+  if (const auto trouble =
+          below_->start(others, {others.place, split(others.place, others.hosts.size(), most)}, folder))
+    refuse(*trouble);
+  job_.mark = fmt::format("{}-{}", job_.mark, job_.place + 1);
+  preparation_.emplace(job_, folder);
 }
 
-/// Returns an empty string, or why the rank cannot be started, with errno set.
-std::string Agent::start_rank(int rank, int input) {
-  Inherited writing[2];
-  for (int i = 0; i < 2; ++i) {
-    int pipe[2];
-    if (pipe2(pipe, O_CLOEXEC) != 0)
-      return fmt::format("cannot make a pipe for rank {}: {}", rank, std::strerror(errno));
-    writing[i] = Inherited(pipe[1]);
-    fcntl(pipe[0], F_SETFL, fcntl(pipe[0], F_GETFL) | O_NONBLOCK);
-    streams_.push_back({2 * rank + i, Descriptor(pipe[0])});
-  }
-  const pid_t pid = processes_->start(
-      rank, {job_.file, job_.words, rank_environment(job_, rank), input, writing[0].fd(), writing[1].fd()});
-  if (pid < 0) {
-    const std::string why =
-        fmt::format("cannot start rank {} ({}): {}", rank, job_.file, why_not_executed(job_.file, -pid));
-    errno = -pid;
-    return why;
-  }
-  channel_.say({Say::started, rank, pid, {}});
-  return {};
+void Agent::refuse(const Trouble& trouble) {
+  above_.queue({Say::refused, static_cast<std::int32_t>(job_.place), trouble.exit_code, trouble.line});
+}
+
+void Agent::end_preparation() {
+  if (const auto trouble = preparation_->wait(job_))
+    refuse(*trouble);
+  else
+    prepared_ = true;
+  preparation_.reset();
+}
+
+void Agent::tell_ready() {
+  if (!prepared_ || told_ready_ || !below_->ready()) return;
+  told_ready_ = true;
+  above_.queue({Say::ready, 0, 0, {}});
+}
+
+void Agent::go(const Frame& frame) {
+  below_->say(frame);
+  if (const auto trouble = own_->start(job_)) refuse(*trouble);
+}
+
+void Agent::end(const Frame& frame) {
+  below_->say(frame);
+  reap();
+  ending_ = true;
+  own_->finish(below_->pids());
 }
 
 void Agent::take_signals() {
-  while (const auto signal = signals_.next())
+  bool children = false;
+  while (const auto signal = signals_.next()) {
+    children |= *signal == SIGCHLD;
     // A signal to the agent is meant for the ranks; the launcher handles a terminal's signals.
-    if (*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT)
-      if (processes_) processes_->signal(*signal);
-  if (!processes_) return;
-  for (const Stopped& one : processes_->take_stopped()) channel_.say({Say::stopped, one.rank, one.signal, {}});
-  for (const Ended& end : processes_->reap()) {
-    for (Stream& stream : streams_)
-      if (stream.subject / 2 == end.rank) forward(stream);  // what it has said comes before its end
-    channel_.say({Say::ended, end.rank, end.status, {}});
+    if ((*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT) && own_) own_->signal(*signal);
   }
+  if (children && own_) reap();
 }
 
-/// Sends a rank's output to the launcher, as far as the stream's credit allows. At the end of the job no writer is
-/// left, so an empty pipe stays empty.
-void Agent::forward(Stream& stream) {
-  while (stream.source && stream.credit > 0) {
-    char block[32768];
-    const ssize_t n = read(stream.source.fd(), block, std::min(sizeof block, stream.credit));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN && !ending_) return;
-    if (n <= 0) {
-      stream.source.reset();
-      return channel_.say({Say::output, stream.subject, 0, {}});
-    }
-    stream.credit -= static_cast<std::size_t>(n);
-    channel_.say({Say::output, stream.subject, 0, std::string(block, static_cast<std::size_t>(n))});
-  }
+void Agent::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;)
+    if (!below_->reaped(pid, status)) own_->reaped(pid, status);
 }
 
-void Agent::forward_input() {
-  while (input_ && !input_text_.empty()) {
-    const ssize_t n = write(input_.fd(), input_text_.view().data(), input_text_.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) {
-      input_.reset();
-      channel_.say({Say::consumed, 0, -1, {}});
-      break;
-    }
-    input_text_.drop(static_cast<std::size_t>(n));
-    channel_.say({Say::consumed, 0, n, {}});
-  }
-  if (!input_) input_text_.clear();
-  if (input_ends_ && input_text_.empty()) input_.reset();
-}
-
-/// Says goodbye once all output is sent.
+/// Says goodbye once all output is sent. What ends now leaves nothing behind, so nobody needs to stand guard.
 void Agent::leave() {
-  channel_.say({Say::goodbye, 0, 0, {}});
-  while (channel_.pending()) {
+  log(LogLevel::debug,
+      fmt::format("agent of host '{}': {} hosts below it; {} wakes, {} reads of channels, {} in vain",
+                  job_.hosts.front().name, job_.hosts.size() - 1, reads().wakes, reads().all, reads().in_vain));
+  own_->guard().dismiss();
+  above_.say({Say::goodbye, 0, 0, {}});
+  while (above_.pending()) {
     std::vector<pollfd> entries;
-    channel_.watch(entries);
+    above_.watch(entries);
     poll(entries.data(), entries.size(), static_cast<int>(job_.silence * 1000));
-    channel_.flush();
-    if (!channel_.receive()) break;
+    above_.flush();
+    if (entries[0].revents != 0 && !above_.receive()) break;
   }
   over_ = true;
 }

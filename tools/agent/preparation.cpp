@@ -3,12 +3,14 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "collectives/bootstrap/store_url.hpp"
 #include "tools/run/program.hpp"
@@ -18,13 +20,18 @@
 namespace tutti::tools {
 namespace {
 
+constexpr Seconds longest_attempt(4);
+
 /// The first of the launcher's addresses at which this host reaches the store. Each round allows more time, since an
-/// address that leads nowhere takes all of it.
+/// address that leads nowhere takes all of it; not much, as nobody can end an attempt. The launcher may have an answer
+/// for every host to give at the same time.
 std::string find_store(const Job& job, const std::function<bool()>& gone) {
   const Deadline until = deadline_in(Seconds(0.8 * job.start_patience));
   const std::string& secret = job.variables.at("TUTTI_SECRET");
-  for (Seconds patience(0.25); Clock::now() < until && !gone(); patience *= 2)
+  for (Seconds patience(0.25 + job.ranks / 1000.0); Clock::now() < until && !gone();
+       patience = std::min(2 * patience, longest_attempt))
     for (const std::string& url : job.stores) {
+      if (gone()) return {};
       try {
         const StoreUrl place = parse_store_url(url);
         connect_tcp_store_once(place.host, place.port, secret, std::min(until, deadline_in(patience)));
@@ -63,6 +70,26 @@ std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const st
         "OMP_NUM_THREADS",
         std::to_string(job.bind ? 1 : std::max(1, usable_cores() / static_cast<int>(job.here.size()))));
   return std::nullopt;
+}
+
+Preparation::Preparation(Job job, std::string folder)
+    : job_(std::move(job)), done_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!done_) throw Error(Code::resource, std::string("eventfd: ") + std::strerror(errno));
+  thread_ = std::thread([this, folder = std::move(folder)] {
+    trouble_ = prepare_job(job_, folder, [this] { return gone_.load(); });
+    eventfd_write(done_.fd(), 1);
+  });
+}
+
+Preparation::~Preparation() {
+  gone_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+std::optional<Trouble> Preparation::wait(Job& job) {
+  thread_.join();
+  job = std::move(job_);
+  return std::move(trouble_);
 }
 
 }  // namespace tutti::tools

@@ -25,10 +25,15 @@ void make_non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBL
 
 }  // namespace
 
+Reads& reads() noexcept {
+  static Reads of_this_process;
+  return of_this_process;
+}
+
 Channel::Channel(Descriptor in, Descriptor out, std::string greeting)
     : in_(std::move(in)), out_(std::move(out)), greeting_(std::move(greeting)) {
   make_non_blocking(in_.fd());
-  make_non_blocking(out_.fd());
+  if (out_) make_non_blocking(out_.fd());
   if (greeting_.empty()) greeted_ = "";
 }
 
@@ -37,8 +42,8 @@ void Channel::greet(std::string_view text) {
   flush();
 }
 
-void Channel::say(const Frame& frame) {
-  if (!out_) return;
+void Channel::queue(const Frame& frame) {
+  if (!writable_) return;
   char header[header_bytes];
   const auto size = static_cast<std::uint32_t>(frame.text.size());
   header[0] = static_cast<char>(frame.say);
@@ -47,30 +52,34 @@ void Channel::say(const Frame& frame) {
   std::memcpy(header + 13, &size, 4);
   out_text_.append({header, header_bytes});
   out_text_.append(frame.text);
-  flush();
 }
 
 void Channel::flush() {
-  while (out_ && !out_text_.empty()) {
-    const ssize_t n = write(out_.fd(), out_text_.view().data(), out_text_.size());
+  while (writable_ && !out_text_.empty()) {
+    const ssize_t n = write(out_fd(), out_text_.view().data(), out_text_.size());
     if (n >= 0)
       out_text_.drop(static_cast<std::size_t>(n));
     else if (errno == EAGAIN)
       return;
     else if (errno != EINTR)
-      out_.reset();
+      writable_ = false;
   }
-  if (!out_) out_text_.clear();
+  if (!writable_) out_text_.clear();
 }
 
 bool Channel::receive() {
   char block[65536];
-  while (in_) {
+  while (!ended_) {
     const ssize_t n = read(in_.fd(), block, sizeof block);
+    ++reads().all;
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return true;
+    if (n < 0 && errno == EAGAIN) {
+      ++reads().in_vain;
+      return true;
+    }
     if (n <= 0) {
-      in_.reset();
+      if (!out_) close_output();
+      ended_ = true;
       break;
     }
     in_text_.append({block, static_cast<std::size_t>(n)});
@@ -110,7 +119,7 @@ std::optional<Frame> Channel::next() {
   if (text.size() < header_bytes) return std::nullopt;
   std::uint32_t size = 0;
   std::memcpy(&size, text.data() + 13, 4);
-  if (size > most_text || static_cast<unsigned char>(text[0]) > static_cast<unsigned char>(Say::stopped))
+  if (size > most_text || static_cast<unsigned char>(text[0]) > static_cast<unsigned char>(Say::lost))
     throw Error(Code::protocol, "what arrives is not what an agent says");
   if (text.size() - header_bytes < size) return std::nullopt;
   Frame frame;
@@ -123,8 +132,8 @@ std::optional<Frame> Channel::next() {
 }
 
 void Channel::watch(std::vector<pollfd>& entries) const {
-  entries.push_back({in_.fd(), POLLIN, 0});
-  entries.push_back({pending() ? out_.fd() : -1, POLLOUT, 0});
+  entries.push_back({ended_ ? -1 : in_.fd(), POLLIN, 0});
+  entries.push_back({pending() ? out_fd() : -1, POLLOUT, 0});
 }
 
 }  // namespace tutti::tools

@@ -1,4 +1,6 @@
-// Channel: the messages between the launcher and an agent, over stdin and stdout of the remote start command.
+// Channel: the messages between an agent and who has started it, the launcher or another agent, over stdin and stdout
+// of the remote start command. What is said of a rank and to a rank crosses as many channels as there are hosts on the
+// way.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +18,7 @@
 namespace tutti::tools {
 
 enum class Say : std::uint8_t {
-  // sent by the launcher
+  // sent to the agent
   job,     ///< text: the job, in the format of job_text.hpp
   go,      ///< start the ranks
   signal,  ///< number: a signal to send to all ranks
@@ -24,20 +26,22 @@ enum class Say : std::uint8_t {
   taken,   ///< subject: stream; number: bytes of it that were written, or -1 if its reader has gone
   end,     ///< the ranks of all hosts have ended: kill what they left behind, send the remaining output and goodbye
   // sent by the agent
-  ready,     ///< the program and the store were found
-  refused,   ///< number: exit code; text: why the ranks cannot be started
+  ready,     ///< on its host and on all below, the program and the store were found
+  refused,   ///< subject: host; number: exit code; text: why the ranks cannot be started there
   started,   ///< subject: rank; number: pid
   output,    ///< subject: stream; text: output of a rank; empty: end of the stream
   consumed,  ///< number: bytes of input that were written to rank 0, or -1 if it has closed its stdin
   ended,     ///< subject: rank; number: status from waitpid()
-  goodbye,
+  goodbye,   ///< nothing is left on its host and those below
   // sent by both
   alive,
   // sent by the agent
   stopped,  ///< subject: rank that has been stopped for a while; number: the signal
+  lost,     ///< subject: host below it; number: how many hosts went with it, itself included; text: why
 };
 
-/// One message. `subject` is a rank, or a stream: twice the rank, plus one for stderr.
+/// One message. `subject` is a rank, a host by its place in the tree's order (tree.hpp), or a stream: twice the rank,
+/// plus one for stderr.
 struct Frame {
   Say say = Say::alive;
   std::int32_t subject = 0;
@@ -48,14 +52,26 @@ struct Frame {
 /// Bytes of a stream, or of rank 0's input, that may be sent before the receiver acknowledges them.
 inline constexpr std::size_t stream_window = 128 << 10;
 
+/// How often descriptors were read, of that in vain, and how often they were waited for; of this process's channels.
+struct Reads {
+  std::uint64_t all = 0, in_vain = 0, wakes = 0;
+};
+Reads& reads() noexcept;
+
 class Channel {
  public:
-  /// Makes both descriptors non-blocking. `greeting` is the start of the other side's first line; anything that arrives
-  /// before it, such as the output of a login shell, is discarded. If it is empty, no greeting is expected.
+  /// Makes the descriptors non-blocking. Without `out`, `in` is a socket for both ways. `greeting` is the start of the
+  /// other side's first line; anything that arrives before it, such as the output of a login shell, is discarded. If it
+  /// is empty, no greeting is expected.
   Channel(Descriptor in, Descriptor out, std::string greeting);
 
   /// Queues a frame and writes as much as possible without blocking. Has no effect once writing has failed.
-  void say(const Frame& frame);
+  void say(const Frame& frame) {
+    queue(frame);
+    flush();
+  }
+  /// Queues a frame for the next flush(), which then writes many at once.
+  void queue(const Frame& frame);
   /// Queues `text` without a frame around it.
   void greet(std::string_view text);
   void flush();
@@ -70,16 +86,19 @@ class Channel {
   /// Appends two entries to poll for.
   void watch(std::vector<pollfd>& entries) const;
   bool pending() const noexcept { return !out_text_.empty(); }
-  bool open() const noexcept { return static_cast<bool>(in_); }
+  /// The descriptor to read from, and without `out` to write to.
+  int fd() const noexcept { return in_.fd(); }
   /// When something was last received.
   Deadline heard() const noexcept { return heard_; }
   void hear_anew() noexcept { heard_ = Clock::now(); }
-  void close_output() noexcept { out_.reset(); }
+  void close_output() noexcept { writable_ = false; }
 
  private:
   bool find_greeting();
+  int out_fd() const noexcept { return out_ ? out_.fd() : in_.fd(); }
 
   Descriptor in_, out_;
+  bool ended_ = false, writable_ = true;
   const std::string greeting_;
   std::optional<std::string> greeted_;
   ByteQueue in_text_, out_text_;

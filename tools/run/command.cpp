@@ -1,4 +1,4 @@
-// `tutti run`: N ranks of a program, on this host or on a short list of hosts.
+// `tutti run`: N ranks of a program, on this host or on a list of hosts.
 #include "tools/command.hpp"
 
 #include <fmt/core.h>
@@ -22,7 +22,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr int most_ranks = 4096;
+constexpr int most_ranks = 1 << 20, most_ranks_here = 4096;
 
 std::string random_text(std::size_t bytes) {
   std::string raw(bytes, '\0');
@@ -113,6 +113,10 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->group(several);
   app.add_option("--remote-tutti", job.remote_tutti, "the tutti of the other hosts (the same path as here)")
       ->group(several);
+  app.add_option("--fan-out", job.fan_out,
+                 "how many hosts this one starts at most; each starts as many of the others, and so on (32)")
+      ->check(CLI::Range(2, most_ranks))
+      ->group(several);
   app.add_option("--silence", job.silence, "seconds after which a host that says nothing is lost (15)")
       ->check(CLI::Range(0.1, 1e6))
       ->group(several);
@@ -137,6 +141,9 @@ void choose_hosts(CLI::App& app, Job& job, const Request& request, const Setting
   if (!request.hostfile.empty()) job.hosts = read_hostfile(request.hostfile);
   if (job.hosts.empty()) {
     if (job.ranks == 0) usage_error(app, "how many ranks? Give -np N: ");
+    if (job.ranks > most_ranks_here)
+      usage_error(app, fmt::format("-np {} is more than the {} ranks that one host starts; name several by --hosts: ",
+                                   job.ranks, most_ranks_here));
   } else {
     job.ranks = place_ranks(job.hosts, job.ranks, {request.oversubscribe, request.map_by == "node"});
   }
@@ -152,7 +159,7 @@ int run(const std::vector<std::string>& arguments) {
   Settings settings = Settings::from_environment();
   CLI::App app(
       "tutti run -np N [flags] PROGRAM [ARGUMENTS...]\ntutti run --hosts h1:2,h2:2 [flags] PROGRAM [ARGUMENTS...]\n"
-      "Starts N ranks of a program, on this host or on a few hosts, and ends them together.",
+      "Starts N ranks of a program, on this host or on others, and ends them together.",
       "tutti run");
   add_flags(app, job, request);
   add_settings(app, settings);
@@ -192,6 +199,6 @@ int run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-extern const Command run_command = {"start N ranks of a program, here or on a few hosts", run};
+extern const Command run_command = {"start N ranks of a program, here or on other hosts", run};
 
 }  // namespace tutti::tools

@@ -11,8 +11,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <system_error>
-#include <vector>
 
 #include "tutti/status.hpp"
 
@@ -81,6 +82,17 @@ int kill_marked(const std::string& mark) {
     usleep(2000);
   }
   return all;
+}
+
+std::vector<pid_t> children_of_this_process() {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream list(task.path() / "children");
+    if (!list) return {};
+    for (pid_t pid; list >> pid;) found.push_back(pid);
+  }
+  return found;
 }
 
 Guard::Guard(const std::string& mark) {

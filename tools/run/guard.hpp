@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "transports/core/descriptor.hpp"
 
@@ -12,6 +13,10 @@ namespace tutti::tools {
 /// Sends SIGKILL to every other process that was started with TUTTI_STARTER=`mark` in its environment, also outside the
 /// ranks' process groups. Returns how many were killed.
 int kill_marked(const std::string& mark);
+
+/// The pids of this process's children, also of those that have ended and are not waited for; empty if they cannot be
+/// told.
+std::vector<pid_t> children_of_this_process();
 
 /// A process that holds the read end of a pipe from the launcher. If the pipe is closed without dismiss(), it kills the
 /// watched process groups and all other processes with the mark.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +15,6 @@
 #include <sstream>
 
 #include "tools/command.hpp"
-#include "tools/run/addresses.hpp"
 #include "tools/run/environment.hpp"
 #include "tools/run/program.hpp"
 
@@ -24,9 +24,11 @@ namespace {
 constexpr Seconds until_reaped(2);  // a remote start command may close its pipes shortly before it ends
 constexpr std::size_t most_said = 64 << 10;
 
-std::string self() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+std::string no_more(const char* what) {
+  const int why = errno;
+  return fmt::format(
+      "cannot make a {}: {}{}", what, std::strerror(why),
+      why == EMFILE ? "; raise the limit (ulimit -n), or start fewer agents from here by --fan-out" : "");
 }
 
 std::vector<std::string> own_environment() {
@@ -48,6 +50,11 @@ std::string last_line(const std::string& text) {
 
 }  // namespace
 
+std::string own_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
 std::vector<std::string> remote_words(const std::string& command, const std::string& host) {
   std::istringstream rest(command);
   std::vector<std::string> words;
@@ -61,12 +68,11 @@ std::vector<std::string> remote_words(const std::string& command, const std::str
   return words;
 }
 
-std::string HostLink::start(const Job& job) {
-  remote_ = !is_this_host(host_.name);
+std::string HostLink::start(const Job& job, const Host& host, bool remote) {
   RankProcess process;
-  if (remote_) process.words = remote_words(job.remote_start, host_.name);
+  if (remote) process.words = remote_words(job.remote_start, host.name);
   shown_ = fmt::format("{}", fmt::join(process.words, " "));
-  process.words.push_back(remote_ && !job.remote_tutti.empty() ? job.remote_tutti : self());
+  process.words.push_back(remote && !job.remote_tutti.empty() ? job.remote_tutti : own_program());
   process.words.push_back("agent");
   process.file = find_executable(process.words.front());
   if (process.file.empty())
@@ -75,16 +81,16 @@ std::string HostLink::start(const Job& job) {
         "--remote-start",
         process.words.front(), errno == ENOENT ? "no such program here or on PATH" : std::strerror(errno));
   process.environment = own_environment();
-  int pipes[3][2];
-  for (auto& pipe : pipes)
-    if (pipe2(pipe, O_CLOEXEC) != 0) return fmt::format("cannot make a pipe: {}", std::strerror(errno));
-  const Inherited ends[3] = {Inherited(pipes[0][0]), Inherited(pipes[1][1]), Inherited(pipes[2][1])};
-  channel_ = std::make_unique<Channel>(Descriptor(pipes[1][0]), Descriptor(pipes[0][1]), std::string(agent_greeting));
-  errors_ = Descriptor(pipes[2][0]);
+  int ends[2], pipe[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return no_more("socket");
+  channel_ = std::make_unique<Channel>(Descriptor(ends[0]), Descriptor(), std::string(agent_greeting));
+  const Inherited talk(ends[1]);
+  if (pipe2(pipe, O_CLOEXEC) != 0) return no_more("pipe");
+  errors_ = Descriptor(pipe[0]);
+  const Inherited error(pipe[1]);
   fcntl(errors_.fd(), F_SETFL, fcntl(errors_.fd(), F_GETFL) | O_NONBLOCK);
-  process.input = ends[0].fd();
-  process.output = ends[1].fd();
-  process.error = ends[2].fd();
+  process.input = process.output = talk.fd();
+  process.error = error.fd();
   started_ = Clock::now();
   pid_ = spawn(process);
   if (pid_ < 0) return fmt::format("cannot run {}: {}", process.file, why_not_executed(process.file, -pid_));
@@ -99,45 +105,54 @@ void HostLink::kill() {
 void HostLink::finish() {
   over_ = true;
   read_error();
+  watch();
   channel_.reset();
 }
 
-void HostLink::watch(std::vector<pollfd>& entries) const {
-  if (usable()) {
-    channel_->watch(entries);
-  } else {
-    entries.insert(entries.end(), 2, pollfd{-1, 0, 0});
-  }
-  entries.push_back({errors_ && !error_.full() ? errors_.fd() : -1, POLLIN, 0});
+void HostLink::watch() {
+  const bool talks = usable() && closed_ == never;
+  std::uint32_t talk = talks ? EPOLLIN : 0u;
+  if (talks && channel_->pending()) talk |= EPOLLOUT;
+  const std::uint32_t error = errors_ && !errors_ended_ && !error_.full() ? EPOLLIN : 0u;
+  if (channel_) waits_.watch(channel_->fd(), std::exchange(channel_events_, talk), talk, tag_);
+  if (errors_) waits_.watch(errors_.fd(), std::exchange(error_events_, error), error, tag_ + 1);
+  if (errors_ended_) errors_.reset();  // not earlier, so that it is let go before it is closed
 }
 
-void HostLink::serve() {
-  if (usable()) {
-    channel_->flush();
-    if (!channel_->receive() && closed_ == never) closed_ = Clock::now();
-  }
-  read_error();
+void HostLink::serve(std::uint32_t events) {
+  if (!usable() || closed_ != never) return;
+  if ((events & EPOLLOUT) != 0) channel_->flush();
+  if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && !channel_->receive()) closed_ = Clock::now();
 }
 
 void HostLink::read_error() {
   char block[16384];
-  while (errors_ && !error_.full()) {
+  while (errors_ && !errors_ended_ && !error_.full()) {
     const ssize_t n = read(errors_.fd(), block, sizeof block);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
-    if (n <= 0) return errors_.reset();
+    if (n <= 0) {
+      errors_ended_ = true;
+      return;
+    }
     const std::string_view text(block, static_cast<std::size_t>(n));
     if (ready_)
       error_.put(text);
     else if (said_.size() < most_said)
       said_ += text;
+    if (static_cast<std::size_t>(n) < sizeof block) return;
   }
 }
 
 void HostLink::keep_alive(double silence) {
-  if (!usable() || Clock::now() < next_alive_) return;
+  if (!usable() || !is_there() || Clock::now() < next_alive_) return;
   next_alive_ = deadline_in(Seconds(silence / 4));
   channel_->say({Say::alive, 0, 0, {}});
+}
+
+/// Hosts below are started once this one is there, and each has as long.
+Seconds HostLink::until_ready(double start_patience) const noexcept {
+  return Seconds(start_patience * (levels_ == 1 ? 1 : levels_ + 1));
 }
 
 std::string HostLink::lost(double silence, double start_patience) const {
@@ -146,11 +161,13 @@ std::string HostLink::lost(double silence, double start_patience) const {
   if (const auto& speaks = channel_->greeted(); speaks && *speaks != version())
     return fmt::format("its tutti is version '{}' and this is {}; install one version everywhere", *speaks, version());
   const Deadline now = Clock::now();
-  if (!ready_ && now - started_ >= Seconds(start_patience))
+  if (!is_there() && now - started_ >= Seconds(start_patience))
     return fmt::format("'{}' has started no agent in {} s{}", shown_, start_patience,
                        said_.empty() ? "" : " (" + last_line(said_) + ")");
-  if (ready_ && now - channel_->heard() >= Seconds(silence))
+  if (is_there() && now - channel_->heard() >= Seconds(silence))
     return fmt::format("nothing was heard of it for {} s", silence);
+  if (!ready_ && now - started_ >= until_ready(start_patience))
+    return fmt::format("its agent is there, but has not become ready in {} s", until_ready(start_patience).count());
   return {};
 }
 
@@ -165,7 +182,7 @@ std::string HostLink::how_it_went() const {
   const std::string line = last_line(said_);
   if (!line.empty()) text += " (" + line + ")";
   const bool no_program = status_ && WIFEXITED(*status_) && (WEXITSTATUS(*status_) | 1) == 127;
-  if (channel_->greeted()) return text;
+  if (is_there()) return text;
   return text + (no_program ? "; is tutti installed there at this place? Name another by --remote-tutti"
                             : "; check the host's name, and --remote-start");
 }
@@ -174,8 +191,9 @@ Deadline HostLink::next_look(double silence, double start_patience) const {
   if (!usable()) return never;
   const auto after = [](Deadline from, Seconds time) { return from + std::chrono::ceil<Clock::duration>(time); };
   if (closed_ != never) return after(closed_, until_reaped);
-  const Deadline first = ready_ ? after(channel_->heard(), Seconds(silence)) : after(started_, Seconds(start_patience));
-  return std::min(first, next_alive_);
+  if (!is_there()) return after(started_, Seconds(start_patience));
+  const Deadline first = std::min(after(channel_->heard(), Seconds(silence)), next_alive_);
+  return ready_ ? first : std::min(first, after(started_, until_ready(start_patience)));
 }
 
 }  // namespace tutti::tools

@@ -12,6 +12,7 @@
 
 #include "collectives/bootstrap/socket.hpp"
 #include "tools/run/addresses.hpp"
+#include "tools/run/channel.hpp"
 #include "tools/run/departures.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/spawn.hpp"
@@ -37,7 +38,8 @@ std::string signal_name(int signal) {
 }
 
 std::string how_it_ended(const Ended& end, const char* verb = "was") {
-  if (!end.lost.empty()) return fmt::format("{} lost with its host: {}", verb, end.lost);
+  if (!end.lost.empty())
+    return fmt::format("{} lost with {} host: {}", verb, verb == std::string_view("were") ? "their" : "its", end.lost);
   if (!WIFSIGNALED(end.status)) return fmt::format("exited with code {}", WEXITSTATUS(end.status));
   const int signal = WTERMSIG(end.status);
   return fmt::format("{} killed by signal {} ({}){}", verb, signal, signal_name(signal),
@@ -46,6 +48,7 @@ std::string how_it_ended(const Ended& end, const char* verb = "was") {
 
 int poll_milliseconds(Deadline until) {
   if (until == never) return -1;
+  if (until <= Clock::now()) return 0;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
@@ -64,7 +67,8 @@ class Session {
         sinks_(sinks),
         ranks_(ranks),
         departures_(departures),
-        all_(static_cast<std::size_t>(job.ranks)) {}
+        all_(static_cast<std::size_t>(job.ranks)),
+        running_(job.ranks) {}
 
   int run();
 
@@ -88,9 +92,7 @@ class Session {
   bool output_is_lost();
   void say(std::string_view line) { sinks_.error().put(fmt::format("tutti run: {}\n", line)); }
   Rank& at(int rank) { return all_[static_cast<std::size_t>(rank)]; }
-  bool running() const {
-    return std::any_of(all_.begin(), all_.end(), [](const Rank& r) { return r.running; });
-  }
+  bool running() const noexcept { return running_ > 0; }
 
   const Job& job_;
   Signals& signals_;
@@ -98,6 +100,7 @@ class Session {
   Ranks& ranks_;
   Departures& departures_;
   std::vector<Rank> all_;
+  int running_;  ///< how many of them
   Stage stage_ = Stage::running;
   Deadline next_stage_at_ = never;
   Deadline limit_ = never;
@@ -140,6 +143,7 @@ std::optional<Trouble> Session::loop() {
       entries.push_back({sink->pending() ? sink->fd() : -1, POLLOUT, 0});
     ranks_.watch(entries);
     const Deadline until = std::min({next_stage_at_, limit_, ranks_.next_look(), departures_.next_try()});
+    ++reads().wakes;
     if (poll(entries.data(), entries.size(), poll_milliseconds(until)) < 0 && errno != EINTR)
       throw Error(Code::resource, std::string("poll: ") + std::strerror(errno));
     if (entries[1].revents != 0) sinks_.output.flush();
@@ -164,7 +168,10 @@ std::optional<Trouble> Session::loop() {
 
 void Session::take_signals() {
   while (const auto signal = signals_.next()) {
-    if (*signal == SIGCHLD) continue;
+    if (*signal == SIGCHLD) {
+      ranks_.reap();
+      continue;
+    }
     told_to_end_ |= *signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT;
     if (*signal == SIGINT && ++interrupts_ > 1) {
       kill_all(SIGKILL);
@@ -191,7 +198,7 @@ Seconds Session::grace() const { return Seconds(job_.grace.value_or(ended_by_ ? 
 void Session::reap() {
   std::vector<int> failed, gone;
   for (const Ended& end : ranks_.ended()) {
-    at(end.rank).running = false;
+    if (std::exchange(at(end.rank).running, false)) --running_;
     at(end.rank).end = end;
     gone.push_back(end.rank);
     if (exit_code_of(end) != 0) failed.push_back(end.rank);
@@ -281,6 +288,7 @@ void Session::drain() {
     for (const Sink* sink : {&sinks_.output, &sinks_.error_alone})
       entries.push_back({sink->pending() ? sink->fd() : -1, POLLOUT, 0});
     ranks_.watch(entries);
+    ++reads().wakes;
     poll(entries.data(), entries.size(), poll_milliseconds(std::min({give_up, limit_, ranks_.next_look()})));
     static_cast<void>(ranks_.serve(std::span(entries).subspan(3)));
     if (entries[0].revents != 0) take_signals();

@@ -1,7 +1,7 @@
 // The job that `tutti run` starts.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,13 +32,16 @@ struct Job {
   std::string mark;  ///< value of TUTTI_STARTER in this host's ranks, which identifies processes that they leave behind
 
   // Used with several hosts.
-  std::vector<Host> hosts;   ///< empty: all ranks are started here, by this process
+  std::vector<Host>
+      hosts;  ///< empty: all ranks are started here, by this process; for an agent: its own, and those below
+  std::size_t place = 0;     ///< of hosts.front() in the tree's order (tree.hpp); 0 for the launcher
+  int fan_out = 32;          ///< hosts that the launcher starts at most, and each agent
   std::string remote_start;  ///< the command that starts a program on a host
   std::string remote_tutti;  ///< path of `tutti` on the other hosts; empty: the same as here
   std::string address;  ///< the launcher's address, as the hosts reach it; empty: the agents try all of its addresses
   std::vector<std::string> stores;  ///< URLs of the launcher's store for the agents to try
   double silence = 15;              ///< seconds without a message after which a host, or the launcher, is lost
-  double start_patience = 60;       ///< seconds that a host has to become ready
+  double start_patience = 60;       ///< seconds that a host has to become ready once it is being started
 };
 
 /// Starts the ranks, forwards signals and output, and ends all ranks when one fails, unless the job is to keep going.

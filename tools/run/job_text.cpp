@@ -10,6 +10,8 @@
 namespace tutti::tools {
 namespace {
 
+constexpr int most_ranks_of_all = 1 << 20;
+
 void put(std::string& out, const std::string& text) { out += std::to_string(text.size()) + ":" + text; }
 
 void put(std::string& out, const std::vector<std::string>& texts) {
@@ -44,16 +46,50 @@ std::vector<std::string> take_all(std::string_view& rest) {
   return texts;
 }
 
+/// Ranks in ascending order, as "0-7" or "0,2,4": neighbours are one range.
+std::string ranges_of(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    const std::size_t begin = i++;
+    while (i < ranks.size() && ranks[i] == ranks[i - 1] + 1) ++i;
+    text += (text.empty() ? "" : ",") + std::to_string(ranks[begin]);
+    if (i - begin > 1) text += "-" + std::to_string(ranks[i - 1]);
+  }
+  return text;
+}
+
+/// The opposite, for ranks of a job of `all`; there is one at least.
+std::vector<int> ranks_in(std::string_view text, int all) {
+  std::vector<int> ranks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view range = text.substr(begin, end - begin);
+    const std::size_t dash = std::min(range.find('-'), range.size());
+    const int first = number_of<int>(range.substr(0, dash));
+    const int last = dash == range.size() ? first : number_of<int>(range.substr(dash + 1));
+    if (first < 0 || last < first || last >= all || (!ranks.empty() && first <= ranks.back())) malformed();
+    for (int rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    begin = end + 1;
+  }
+  return ranks;
+}
+
 }  // namespace
 
 std::string job_text(const Job& job, const std::string& folder) {
   std::string text;
   std::vector<std::string> variables;
   for (const auto& [name, value] : job.variables) variables.push_back(name + "=" + value);
-  std::vector<std::string> here;
-  for (const int rank : job.here) here.push_back(std::to_string(rank));
   put(text, std::to_string(job.ranks));
-  put(text, here);
+  put(text, std::to_string(job.hosts.size()));
+  for (const Host& host : job.hosts) {
+    put(text, host.name);
+    put(text, ranges_of(host.ranks));
+  }
+  put(text, std::to_string(job.place));
+  put(text, std::to_string(job.fan_out));
+  put(text, job.remote_start);
+  put(text, job.remote_tutti);
   put(text, std::to_string(job.silence));
   put(text, std::to_string(job.start_patience));
   put(text, std::to_string(job.bind ? 1 : 0));
@@ -69,7 +105,21 @@ Job parse_job(const std::string& text, std::string& folder) {
   std::string_view rest = text;
   Job job;
   job.ranks = number_of<int>(take(rest));
-  for (const std::string& rank : take_all(rest)) job.here.push_back(number_of<int>(rank));
+  if (job.ranks < 0 || job.ranks > most_ranks_of_all) malformed();
+  int ranks = 0;
+  for (auto left = number_of<std::size_t>(take(rest)); left > 0; --left) {
+    Host& host = job.hosts.emplace_back();
+    host.name = take(rest);
+    host.ranks = ranks_in(take(rest), job.ranks);
+    ranks += static_cast<int>(host.ranks.size());
+    if (ranks > job.ranks) malformed();
+  }
+  if (job.hosts.empty()) malformed();
+  job.here = job.hosts.front().ranks;
+  job.place = number_of<std::size_t>(take(rest));
+  job.fan_out = number_of<int>(take(rest));
+  job.remote_start = take(rest);
+  job.remote_tutti = take(rest);
   job.silence = number_of<double>(take(rest));
   job.start_patience = number_of<double>(take(rest));
   job.bind = number_of<int>(take(rest)) != 0;
@@ -82,9 +132,8 @@ Job parse_job(const std::string& text, std::string& folder) {
     if (equals == std::string::npos) malformed();
     job.variables[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  const auto is_rank = [&](int rank) { return rank >= 0 && rank < job.ranks; };
-  const bool can_be = std::ranges::all_of(job.here, is_rank) && job.silence > 0 && job.start_patience > 0;
-  if (!rest.empty() || job.words.empty() || job.here.empty() || !can_be) malformed();
+  const bool can_be = job.silence > 0 && job.start_patience > 0 && job.fan_out > 0 && job.place < most_ranks_of_all;
+  if (!rest.empty() || job.words.empty() || !can_be) malformed();
   return job;
 }
 

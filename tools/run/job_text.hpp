@@ -7,7 +7,8 @@
 
 namespace tutti::tools {
 
-/// The parts of `job` that a host's agent needs, and the working directory `folder`.
+/// The parts of `job` that an agent needs, of which job.hosts are its own and those below, and the working directory
+/// `folder`.
 std::string job_text(const Job& job, const std::string& folder);
 /// Parses the result of job_text(). Throws Error{protocol} if the text is malformed.
 Job parse_job(const std::string& text, std::string& folder);

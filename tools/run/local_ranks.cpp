@@ -66,9 +66,13 @@ class LocalRanks final : public Ranks {
     return first;
   }
 
+  void reap() override {
+    for (const Ended& end : processes_.reap()) ended_.push_back(end);
+  }
+
   /// What a rank has said comes before what the launcher says of its end.
   std::vector<Ended> ended() override {
-    std::vector<Ended> ended = processes_.reap();
+    std::vector<Ended> ended = std::exchange(ended_, {});
     for (const Ended& end : ended)
       for (RankOutput& output : outputs_)
         if (output.rank() == end.rank) output.pump_rest();
@@ -149,6 +153,7 @@ class LocalRanks final : public Ranks {
   Sinks& sinks_;
   Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
   std::deque<RankOutput> outputs_;
+  std::vector<Ended> ended_;  ///< not told yet
 };
 
 }  // namespace

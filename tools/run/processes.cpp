@@ -20,6 +20,7 @@ pid_t Processes::start(int rank, RankProcess process) {
   if (!cores_.empty()) process.core = cores_[all_.size() % cores_.size()];
   const pid_t pid = spawn(process);
   if (pid < 0) return pid;
+  running_[pid] = all_.size();
   all_.push_back({.rank = rank, .pid = pid, .running = true});
   guard_.watch(pid);
   return pid;
@@ -34,38 +35,45 @@ void Processes::signal(int signal) {
   }
 }
 
+std::optional<Ended> Processes::reaped(pid_t pid, int status) {
+  const auto found = running_.find(pid);
+  if (found == running_.end()) return std::nullopt;  // an orphaned descendant of a rank
+  Process& process = all_[found->second];
+  if (WIFSTOPPED(status)) {
+    stops_.stopped(process.rank, WSTOPSIG(status));
+    return std::nullopt;
+  }
+  stops_.over(process.rank);
+  if (WIFCONTINUED(status)) return std::nullopt;
+  process.running = false;
+  process.group_left = kill(-pid, 0) == 0;
+  if (!process.group_left) guard_.forget(pid);
+  running_.erase(found);
+  return Ended{process.rank, status, {}};
+}
+
 std::vector<Ended> Processes::reap() {
   std::vector<Ended> ended;
   int status = 0;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;) {
-    const auto found =
-        std::find_if(all_.begin(), all_.end(), [&](const Process& p) { return p.running && p.pid == pid; });
-    if (found == all_.end()) continue;  // an orphaned descendant of a rank
-    if (WIFSTOPPED(status)) {
-      stops_.stopped(found->rank, WSTOPSIG(status));
-      continue;
-    }
-    stops_.over(found->rank);
-    if (WIFCONTINUED(status)) continue;
-    found->running = false;
-    found->group_left = kill(-pid, 0) == 0;
-    if (!found->group_left) guard_.forget(pid);
-    ended.push_back({found->rank, status, {}});
-  }
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;)
+    if (const auto end = reaped(pid, status)) ended.push_back(*end);
   return ended;
 }
 
-void Processes::finish() {
-  for (const Process& process : all_)
-    if (process.group_left) kill(-process.pid, SIGKILL);
-  if (const int left = kill_marked(mark_); left > 0)
-    log(LogLevel::info, fmt::format("ended {} processes that the ranks had left behind", left));
-  while (waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
+/// True if this process has no child but its guard and `others`. Its ranks' descendants are all among its own.
+bool Processes::alone(const std::vector<pid_t>& others) const {
+  const std::vector<pid_t> children = children_of_this_process();
+  return !children.empty() && std::all_of(children.begin(), children.end(), [&](pid_t child) {
+    return child == guard_.pid() || std::find(others.begin(), others.end(), child) != others.end();
+  });
 }
 
-int Processes::running() const {
-  return static_cast<int>(std::count_if(all_.begin(), all_.end(), [](const Process& p) { return p.running; }));
+void Processes::finish(const std::vector<pid_t>& others) {
+  for (const Process& process : all_)
+    if (process.group_left) kill(-process.pid, SIGKILL);
+  if (alone(others)) return;
+  if (const int left = kill_marked(mark_); left > 0)
+    log(LogLevel::info, fmt::format("ended {} processes that the ranks had left behind", left));
 }
 
 pid_t Processes::pid_of(int rank) const {

@@ -1,7 +1,9 @@
 // Processes: the ranks that this process has started, each in a process group of its own.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/run/guard.hpp"
@@ -23,19 +25,25 @@ class Processes {
   pid_t start(int rank, RankProcess process);
   /// Signals the process groups of all running ranks. SIGCONT follows SIGTERM, so that stopped processes receive it.
   void signal(int signal);
-  /// The ranks that have ended since the last call.
+  /// Takes note of what `status` from waitpid() says of `pid`. Returns the rank that has ended, if that is one.
+  std::optional<Ended> reaped(pid_t pid, int status);
+  /// The ranks that have ended since the last call; for a process that has no other children.
   std::vector<Ended> reap();
-  /// Kills what ranks have left behind: members of their process groups, and processes with the mark.
-  void finish();
+  /// Kills what ranks have left behind: members of their process groups, and processes with the mark. `others` are
+  /// children of this process that are no ranks. Processes are searched for only if there are more children, as this
+  /// process adopts what loses its parent (Signals).
+  void finish(const std::vector<pid_t>& others = {});
+  /// Watches over the ranks, and what else this process starts.
+  Guard& guard() { return guard_; }
 
-  /// The ranks that have been stopped for a while, each once; reap() sees when they are.
+  /// The ranks that have been stopped for a while, each once; reap() and reaped() see when they are.
   std::vector<Stopped> take_stopped() { return stops_.take_long(); }
   /// True if some ranks are not stopped.
   bool others_run() const { return running() > stops_.count(); }
   /// When take_stopped() will have something to tell.
   Deadline next_look() const { return stops_.next_look(); }
 
-  int running() const;
+  int running() const noexcept { return static_cast<int>(running_.size()); }
   pid_t pid_of(int rank) const;
 
  private:
@@ -45,9 +53,12 @@ class Processes {
     bool running = false;
     bool group_left = true;  ///< its process group may still have members; otherwise the number may be reused
   };
+  bool alone(const std::vector<pid_t>& others) const;
+
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
+  std::unordered_map<pid_t, std::size_t> running_;  ///< by pid; where they are in all_
   Stops stops_;
   std::vector<int> cores_;  ///< the cores to bind to; empty: no binding
 };

@@ -45,6 +45,8 @@ class Ranks {
   virtual std::optional<Trouble> serve(std::span<const pollfd> entries) = 0;
   /// When serve() must be called even if no descriptor is ready.
   virtual Deadline next_look() const = 0;
+  /// Some child of this process has ended, stopped or gone on: call it when SIGCHLD has come.
+  virtual void reap() = 0;
   /// The ranks that have ended since the last call.
   virtual std::vector<Ended> ended() = 0;
   /// Where a rank runs, for messages: "pid 17" or "h2, pid 17".

@@ -1,5 +1,6 @@
-// Ranks on several hosts, with one agent on each. No rank starts before every host is ready.
+// Ranks on several hosts, started by a tree of agents (tree.hpp). No rank starts before every host is ready.
 #include <fmt/core.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,15 +10,14 @@
 #include <csignal>
 #include <deque>
 #include <filesystem>
+#include <set>
 
-#include "tools/run/guard.hpp"
-#include "tools/run/host_link.hpp"
-#include "tools/run/job_text.hpp"
+#include "tools/run/branches.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/rank_output.hpp"
 #include "tools/run/stops.hpp"
 #include "transports/core/printable.hpp"
-#include "tutti/status.hpp"
+#include "tutti/log.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -29,18 +29,18 @@ struct Stream {
   RankLines lines;
   std::string backlog;  ///< at most a window: the agent waits for Say::taken before it sends more
   bool ended = false;   ///< no more will arrive
-  bool given_up = false;
 };
 
 class RemoteRanks final : public Ranks {
  public:
-  RemoteRanks(const Job& job, Sinks& sinks) : guard_(job.mark), sinks_(sinks) {}
+  RemoteRanks(const Job& job, Sinks& sinks) : guard_(job.mark), sinks_(sinks), below_(guard_, sinks.error()) {}
 
   std::optional<Trouble> start(const Job& job) override;
   void signal(int signal) override;
   void watch(std::vector<pollfd>& entries) override;
   std::optional<Trouble> serve(std::span<const pollfd> entries) override;
   Deadline next_look() const override;
+  void reap() override;
   std::vector<Ended> ended() override;
   std::string whereabouts(int rank) const override;
   void finish() override;
@@ -48,64 +48,62 @@ class RemoteRanks final : public Ranks {
 
  private:
   struct Rank {
-    std::size_t link = 0;
+    std::size_t host = 0;
     pid_t pid = -1;
     bool running = true;
     bool stopped = false;  ///< so its agent said, which does not tell when it runs again
   };
 
-  void reap();
-  std::optional<Trouble> take(HostLink& link);
-  std::optional<Trouble> take(HostLink& link, const Frame& frame);
-  Rank& rank_of(const HostLink& link, int rank);
+  void take(Frame&& frame);
+  void take_stop(const Frame& frame);
+  void lose(const Frame& frame);
+  std::string with_names(const std::string& why, std::size_t first, std::size_t count) const;
+  std::string started_from(std::size_t host) const;
   void say_stops();
-  std::optional<Trouble> look_for_loss(HostLink& link);
   void let_go();
+  void pump_all();
   void pump(std::size_t stream);
   bool may_read_input() const;
   void forward_input();
-  HostLink& host_of(int rank) { return links_[ranks_[static_cast<std::size_t>(rank)].link]; }
+  Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
   Guard guard_;
   Sinks& sinks_;
-  Job job_;
-  std::deque<HostLink> links_;
+  Branches below_;
+  std::vector<Branch> parts_;
+  Job job_;  ///< its hosts in the tree's order
   std::vector<Rank> ranks_;
-  std::deque<Stream> streams_;  ///< two for each rank
+  std::deque<Stream> streams_;        ///< two for each rank
+  std::set<std::size_t> unfinished_;  ///< streams that have a backlog, or lines to pass on later
+  std::set<const Sink*> given_up_;    ///< their readers have gone, and the agents know
   std::vector<Ended> ended_;
   std::vector<Stopped> stopped_;  ///< not said yet
   Deadline say_stops_at_ = never;
   std::size_t input_credit_ = stream_window;  ///< bytes of stdin that may be sent to rank 0's host
   bool input_open_ = true;
-  bool going_ = false, finishing_ = false;
+  bool going_ = false, finishing_ = false, told_ = false;
+  std::optional<Trouble> trouble_;
 };
 
 std::optional<Trouble> RemoteRanks::start(const Job& job) {
   job_ = job;
+  const std::size_t leaves = order_hosts(job_.hosts);
+  if (job_.remote_tutti.empty()) job_.remote_tutti = own_program();
+  parts_ = split(0, job_.hosts.size(), static_cast<std::size_t>(job.fan_out), leaves);
   ranks_.resize(static_cast<std::size_t>(job.ranks));
-  std::error_code error;
-  const std::string folder = std::filesystem::current_path(error);
-  for (const Host& host : job.hosts) {
-    HostLink& link = links_.emplace_back(host, sinks_.error());
-    if (const std::string why = link.start(job); !why.empty()) return Trouble{why, exit_not_found};
-    guard_.watch(link.pid());
-    Job part = job;
-    part.here = host.ranks;
-    part.mark = fmt::format("{}-{}", job.mark, links_.size());
-    link.channel().say({Say::job, 0, 0, job_text(part, folder)});
-    for (const int rank : host.ranks) ranks_[static_cast<std::size_t>(rank)].link = links_.size() - 1;
-  }
+  for (std::size_t host = 0; host < job_.hosts.size(); ++host)
+    for (const int rank : job_.hosts[host].ranks) rank_at(rank).host = host;
   for (int rank = 0; rank < job.ranks; ++rank)
     for (Sink* sink : {&sinks_.output, &sinks_.error()})
       streams_.push_back({RankLines(*sink, job.tag_output ? rank_tag(rank) : ""), {}});
-  return std::nullopt;
+  std::error_code error;
+  return below_.start(job_, {0, parts_, leaves}, std::filesystem::current_path(error));
 }
 
 void RemoteRanks::signal(int signal) {
   if (signal == SIGCONT || signal == SIGTERM)
     for (Rank& rank : ranks_) rank.stopped = false;
-  for (HostLink& link : links_)
-    if (going_ && link.usable()) link.channel().say({Say::signal, 0, signal, {}});
+  if (going_) below_.say({Say::signal, 0, signal, {}});
   // Before Say::go there are no processes: a signal that ends ranks ends them here.
   if (!going_ && (signal == SIGKILL || signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT))
     for (std::size_t i = 0; i < ranks_.size(); ++i)
@@ -114,140 +112,111 @@ void RemoteRanks::signal(int signal) {
 
 void RemoteRanks::watch(std::vector<pollfd>& entries) {
   entries.push_back({may_read_input() ? STDIN_FILENO : -1, POLLIN, 0});
-  for (const HostLink& link : links_) link.watch(entries);
+  entries.push_back({below_.fd(), POLLIN, 0});
 }
 
 std::optional<Trouble> RemoteRanks::serve(std::span<const pollfd> entries) {
-  reap();
   if (entries[0].revents != 0) forward_input();
-  for (HostLink& link : links_) {
-    link.serve();
-    link.keep_alive(job_.silence);
-    if (auto trouble = take(link)) return trouble;
-    if (auto trouble = look_for_loss(link)) return trouble;
-  }
-  for (std::size_t i = 0; i < streams_.size(); ++i) pump(i);
-  const Deadline now = Clock::now();
-  if (now >= say_stops_at_) say_stops();
-  for (Stream& stream : streams_) stream.lines.flush_if_due(now);
-  if (!going_ && std::all_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.ready(); })) let_go();
-  return std::nullopt;
+  below_.serve([this](Frame&& frame) { take(std::move(frame)); });
+  pump_all();
+  if (Clock::now() >= say_stops_at_) say_stops();
+  if (!going_ && !trouble_ && below_.ready()) let_go();
+  return std::exchange(trouble_, std::nullopt);
 }
 
 void RemoteRanks::reap() {
   int status = 0;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-    for (HostLink& link : links_)
-      if (link.pid() == pid) {
-        link.reaped(status);
-        guard_.forget(pid);
-      }
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) static_cast<void>(below_.reaped(pid, status));
 }
 
-std::optional<Trouble> RemoteRanks::take(HostLink& link) {
-  try {
-    while (link.usable())
-      if (const auto frame = link.channel().next()) {
-        if (auto trouble = take(link, *frame)) return trouble;
-      } else {
-        break;
-      }
-  } catch (const Error& error) {
-    link.kill();
-    return Trouble{fmt::format("host '{}': its agent is not to be believed: {}", link.host().name, error.what()),
-                   exit_host_lost};
-  }
-  return std::nullopt;
-}
-
-/// The rank that a frame is about. Throws if it is none of the agent's, which knows no other ones.
-RemoteRanks::Rank& RemoteRanks::rank_of(const HostLink& link, int rank) {
-  const bool known = rank >= 0 && rank < job_.ranks && &host_of(rank) == &link;
-  if (!known || !going_) throw Error(Code::protocol, "it speaks of a rank that it has not been told to start");
-  return ranks_[static_cast<std::size_t>(rank)];
-}
-
-/// Takes what an agent says, if it can be true; the other side may be no agent, or a broken one.
-std::optional<Trouble> RemoteRanks::take(HostLink& link, const Frame& frame) {
-  const auto expect = [](bool holds, const char* otherwise) {
-    if (!holds) throw Error(Code::protocol, otherwise);
-  };
+/// Takes what an agent says, which Claims has found possible.
+void RemoteRanks::take(Frame&& frame) {
   switch (frame.say) {
-    case Say::ready: link.be_ready(); break;
     case Say::refused: {
       const int code = frame.number > 0 && frame.number < 256 ? static_cast<int>(frame.number) : exit_host_lost;
-      return Trouble{fmt::format("host '{}': {}", link.host().name, printable(frame.text)), code};
-    }
-    case Say::started: {
-      Rank& about = rank_of(link, frame.subject);
-      expect(about.pid < 0 && frame.number > 0 && frame.number <= INT_MAX, "it starts a rank that runs already");
-      about.pid = static_cast<pid_t>(frame.number);
+      const std::string& host = job_.hosts[static_cast<std::size_t>(frame.subject)].name;
+      if (!trouble_) trouble_ = Trouble{fmt::format("host '{}': {}", host, printable(frame.text)), code};
       break;
     }
-    case Say::ended: {
-      Rank& about = rank_of(link, frame.subject);
-      expect(about.pid > 0, "a rank has ended there that was not started");
-      if (std::exchange(about.running, false)) ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
+    case Say::started: rank_at(frame.subject).pid = static_cast<pid_t>(frame.number); break;
+    case Say::ended:
+      if (std::exchange(rank_at(frame.subject).running, false))
+        ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
       break;
-    }
-    case Say::stopped: {
-      Rank& about = rank_of(link, frame.subject);
-      expect(about.pid > 0 && frame.number > 0 && frame.number < NSIG, "a rank is stopped there that was not started");
-      about.stopped = true;
-      stopped_.push_back({frame.subject, static_cast<int>(frame.number)});
-      say_stops_at_ = std::min(say_stops_at_, deadline_in(for_other_stops));
-      break;
-    }
+    case Say::stopped: take_stop(frame); break;
     case Say::output: {
-      expect(frame.subject >= 0, "it speaks of a rank that does not exist");
-      rank_of(link, frame.subject / 2);
-      Stream& stream = streams_[static_cast<std::size_t>(frame.subject)];
-      expect(stream.backlog.size() + frame.text.size() <= stream_window, "it sends more output than it may");
-      expect(!stream.ended, "it sends output after its end");
-      stream.backlog += frame.text;
-      stream.ended = frame.text.empty();
+      const auto index = static_cast<std::size_t>(frame.subject);
+      streams_[index].backlog += frame.text;
+      streams_[index].ended = frame.text.empty();
+      pump(index);
       break;
     }
     case Say::consumed:
-      expect(&host_of(0) == &link, "it speaks of input that it has not been given");
-      if (frame.number < 0) {
+      if (frame.number < 0)
         input_open_ = false;
-      } else {
-        expect(static_cast<std::uint64_t>(frame.number) <= stream_window - input_credit_,
-               "it consumes more input than there was");
+      else
         input_credit_ += static_cast<std::size_t>(frame.number);
-      }
       break;
-    case Say::goodbye:
-      expect(finishing_, "it leaves before the job has ended");
-      link.finish();
-      break;
-    case Say::alive: break;
-    default: throw Error(Code::protocol, "it says what only a launcher says");
+    case Say::lost: lose(frame); break;
+    default: break;
   }
-  return std::nullopt;
+}
+
+void RemoteRanks::take_stop(const Frame& frame) {
+  rank_at(frame.subject).stopped = true;
+  stopped_.push_back({frame.subject, static_cast<int>(frame.number)});
+  say_stops_at_ = std::min(say_stops_at_, deadline_in(for_other_stops));
 }
 
 void RemoteRanks::say_stops() {
   const bool others_run =
       std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.running && !r.stopped; });
   for (const Stopped& one : std::exchange(stopped_, {}))
-    if (ranks_[static_cast<std::size_t>(one.rank)].running)
-      say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal, others_run);
+    if (rank_at(one.rank).running) say_stopped(sinks_.error(), one.rank, whereabouts(one.rank), one.signal, others_run);
   say_stops_at_ = never;
 }
 
-std::optional<Trouble> RemoteRanks::look_for_loss(HostLink& link) {
-  const std::string why = link.lost(job_.silence, job_.start_patience);
-  if (why.empty()) return std::nullopt;
-  link.kill();
-  if (!going_)
-    return Trouble{fmt::format("no rank can be started on host '{}': {}", link.host().name, why), exit_host_lost};
-  for (const int rank : link.host().ranks) {
-    if (std::exchange(ranks_[static_cast<std::size_t>(rank)].running, false)) ended_.push_back({rank, 0, why});
-    for (const int stream : {2 * rank, 2 * rank + 1}) streams_[static_cast<std::size_t>(stream)].ended = true;
+/// Where a host is started that the launcher does not start itself, for a message; else empty.
+std::string RemoteRanks::started_from(std::size_t host) const {
+  const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Branch& b) { return host < b.end(); });
+  if (part == parts_.end() || part->first == host) return {};
+  return fmt::format(" (it is started from host '{}', which has to be able to; --fan-out {} has all started from here)",
+                     job_.hosts[starter(*part, host, static_cast<std::size_t>(job_.fan_out))].name, job_.hosts.size());
+}
+
+/// Why a host is lost, and which went with it.
+std::string RemoteRanks::with_names(const std::string& why, std::size_t first, std::size_t count) const {
+  constexpr std::size_t most_named = 32;
+  if (count == 1) return why;
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i < count && i <= most_named; ++i) names.push_back(job_.hosts[first + i].name);
+  if (count - 1 > most_named) names.push_back(fmt::format("{} more", count - 1 - most_named));
+  return fmt::format("{}; with it went the hosts that were started from there: {}", why, fmt::join(names, ", "));
+}
+
+/// An agent has gone, and with it all hosts below it.
+void RemoteRanks::lose(const Frame& frame) {
+  const auto first = static_cast<std::size_t>(frame.subject), count = static_cast<std::size_t>(frame.number);
+  const std::string& name = job_.hosts[first].name;
+  if (!going_) {
+    if (!trouble_)
+      trouble_ = Trouble{
+          fmt::format("no rank can be started on host '{}': {}{}", name, printable(frame.text), started_from(first)),
+          exit_host_lost};
+    return;
   }
-  return std::nullopt;
+  std::string why = with_names(printable(frame.text), first, count);
+  for (std::size_t host = first; host < first + count; ++host) {
+    for (const int rank : job_.hosts[host].ranks) {
+      if (std::exchange(rank_at(rank).running, false)) ended_.push_back({rank, 0, why});
+      for (const int stream : {2 * rank, 2 * rank + 1}) {
+        streams_[static_cast<std::size_t>(stream)].ended = true;
+        pump(static_cast<std::size_t>(stream));
+      }
+      if (host == first) why = printable(frame.text);  // whose hosts are named once
+    }
+    why = fmt::format("the way there led over host '{}', which is lost", name);
+  }
 }
 
 /// What a rank has said comes before what the launcher says of its end.
@@ -260,23 +229,41 @@ std::vector<Ended> RemoteRanks::ended() {
 
 void RemoteRanks::let_go() {
   going_ = true;
-  for (HostLink& link : links_) link.channel().say({Say::go, 0, 0, {}});
+  below_.say({Say::go, 0, 0, {}});
+}
+
+/// Passes on what had to wait. A rank whose reader has gone gets SIGPIPE, as it would without the launcher.
+void RemoteRanks::pump_all() {
+  const Deadline now = Clock::now();
+  const std::vector<std::size_t> waiting(unfinished_.begin(), unfinished_.end());
+  for (const std::size_t index : waiting) pump(index);
+  for (const std::size_t index : waiting) {  // behind all that ends a line for which others wait
+    streams_[index].lines.flush_if_due(now);
+    pump(index);
+  }
+  if (!going_) return;
+  for (const Sink* sink : {&sinks_.output, &sinks_.error_alone}) {
+    if (!sink->reader_gone() || !given_up_.insert(sink).second) continue;
+    for (std::size_t index = 0; index < streams_.size(); ++index)
+      if (&streams_[index].lines.sink() == sink)
+        below_.say_to(static_cast<int>(index / 2), {Say::taken, static_cast<std::int32_t>(index), -1, {}});
+  }
 }
 
 /// Moves the backlog to the sink, if that has room.
 void RemoteRanks::pump(std::size_t index) {
   Stream& stream = streams_[index];
-  Sink& sink = stream.lines.sink();
-  HostLink& link = host_of(static_cast<int>(index / 2));
-  const auto subject = static_cast<std::int32_t>(index);
-  if (sink.reader_gone() && !std::exchange(stream.given_up, true) && link.usable())
-    link.channel().say({Say::taken, subject, -1, {}});
-  if (!stream.backlog.empty() && !sink.full()) {
+  if (!stream.backlog.empty() && !stream.lines.sink().full()) {
     stream.lines.put(stream.backlog);
-    if (link.usable()) link.channel().say({Say::taken, subject, static_cast<std::int64_t>(stream.backlog.size()), {}});
+    below_.say_to(static_cast<int>(index / 2),
+                  {Say::taken, static_cast<std::int32_t>(index), static_cast<std::int64_t>(stream.backlog.size()), {}});
     stream.backlog.clear();
   }
   if (stream.ended && stream.backlog.empty()) stream.lines.end();
+  if (!stream.backlog.empty() || stream.lines.due() != never)
+    unfinished_.insert(index);
+  else
+    unfinished_.erase(index);
 }
 
 /// A terminal is read only while the launcher is in the foreground.
@@ -292,37 +279,37 @@ void RemoteRanks::forward_input() {
   std::string text(block, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   input_open_ = !text.empty();
   input_credit_ -= text.size();
-  if (HostLink& link = host_of(0); link.usable()) link.channel().say({Say::input, 0, 0, std::move(text)});
+  below_.say_to(0, {Say::input, 0, 0, std::move(text)});
 }
 
 Deadline RemoteRanks::next_look() const {
-  Deadline first = say_stops_at_;
-  for (const HostLink& link : links_) first = std::min(first, link.next_look(job_.silence, job_.start_patience));
-  for (const Stream& stream : streams_) first = std::min(first, stream.lines.due());
+  Deadline first = std::min(say_stops_at_, below_.next_look());
+  for (const std::size_t index : unfinished_) first = std::min(first, streams_[index].lines.due());
   return first;
 }
 
 std::string RemoteRanks::whereabouts(int rank) const {
   const Rank& about = ranks_[static_cast<std::size_t>(rank)];
-  const std::string& host = links_[about.link].host().name;
+  const std::string& host = job_.hosts[about.host].name;
   return about.pid < 0 ? host : fmt::format("{}, pid {}", host, about.pid);
 }
 
 void RemoteRanks::finish() {
   finishing_ = true;
-  for (HostLink& link : links_) {
-    if (!link.usable()) continue;
-    if (going_)
-      link.channel().say({Say::end, 0, 0, {}});
-    else
-      link.kill();
-  }
+  if (going_)
+    below_.say({Say::end, 0, 0, {}});
+  else
+    below_.kill();
 }
 
 bool RemoteRanks::talking() {
-  const auto talks = [](const Stream& s) { return !s.backlog.empty(); };
-  return std::any_of(links_.begin(), links_.end(), [](const HostLink& l) { return l.usable(); }) ||
-         std::any_of(streams_.begin(), streams_.end(), talks);
+  const bool waits = std::any_of(unfinished_.begin(), unfinished_.end(),
+                                 [&](std::size_t index) { return !streams_[index].backlog.empty(); });
+  if (waits || !below_.over()) return true;
+  if (!std::exchange(told_, true))
+    log(LogLevel::debug, fmt::format("started {} of {} agents itself; {} wakes, {} reads of channels, {} in vain",
+                                     parts_.size(), job_.hosts.size(), reads().wakes, reads().all, reads().in_vain));
+  return false;
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// The protocol between the launcher and the agents of other hosts: frames as both read them, and a job as an agent
-// does.
+// The protocol between the launcher and the agents of other hosts, and among those: frames as all read them, what
+// agents say of their ranks and of the hosts below as a process above takes it, and a job as an agent does.
 #include <unistd.h>
 
 #include "tests/fuzz/door.hpp"
 #include "tools/run/channel.hpp"
+#include "tools/run/claims.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/job_text.hpp"
 
@@ -17,12 +18,15 @@ bool take(Input input) {
   expect(::write(out.fd(), input.data(), input.size()) == static_cast<ssize_t>(input.size()), "a full pipe");
   tools::Channel channel(Descriptor(dup(in.fd())), std::move(out), std::string(tools::agent_greeting));
   channel.close_output();
+  const std::vector<tools::Host> hosts = {{.name = "a", .ranks = {0, 1}}, {.name = "b", .ranks = {2}}};
+  tools::Claims claims({{0, 2}}, hosts, 0);
   const bool refused = refuses([&] {
     channel.receive();
     while (const auto frame = channel.next()) {
-      if (frame->say != tools::Say::job) continue;
       std::string folder;
-      refuses([&] { tools::parse_job(frame->text, folder); });
+      if (frame->say == tools::Say::job) refuses([&] { tools::parse_job(frame->text, folder); });
+      claims.tell(*frame);
+      refuses([&] { claims.take(0, *frame); });
     }
   });
   std::string folder;
