@@ -82,7 +82,8 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   void compare(const Algorithm& algorithm, std::size_t count, bool one_lane) {
     SCOPED_TRACE(std::string(name(algorithm.kind)) + " " + std::string(algorithm.name) + ", " + std::to_string(count) +
                  " elements");
-    const Shape shape{.size = size(), .count = count, .root = size() / 2, .host = hosts()};
+    const Hosts table(hosts(), size());
+    const Shape shape{.size = size(), .count = count, .root = size() / 2, .hosts = &table};
     if (algorithm.fits && !algorithm.fits(shape)) return;
     const std::vector<std::size_t> bytes = count_crossing(algorithm, count);
     std::map<int, std::size_t> by_host;
