@@ -1,6 +1,7 @@
 #include "collectives/plan/planned_backend.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "transports/causes.hpp"
 #include "transports/core/layout.hpp"
@@ -20,7 +21,11 @@ bool can_play(const Algorithm& algorithm, const Collective& call, const Hosts& h
 PlannedBackend::PlannedBackend(Transport& wire, const Group& group, const Settings& settings)
     : group_(group),
       hosts_(group.table ? group.table : std::make_shared<const Hosts>(group.host, group.size())),
-      shared_{wire, group_, *hosts_, static_cast<std::size_t>(settings.lane_bytes),
+      shared_{wire,
+              group_,
+              *hosts_,
+              plans_,
+              static_cast<std::size_t>(settings.lane_bytes),
               static_cast<std::size_t>(settings.max_lanes)} {}
 
 PlannedBackend::~PlannedBackend() = default;
@@ -140,6 +145,8 @@ void PlannedCall::copy_input() {
 }
 
 void PlannedCall::trim() noexcept {
+  for (const Schedule** plan : {&plan_, &last_plan_})
+    if (*plan != nullptr) shared_.plans.give_back(*std::exchange(*plan, nullptr));
   constexpr std::size_t most = 64 << 10;
   if (scratch_.capacity() > most) std::vector<std::byte>().swap(scratch_);
   if (input_.capacity() > most) std::vector<std::byte>().swap(input_);
@@ -160,10 +167,8 @@ void PlannedCall::play_next(std::size_t slot) {
 }
 
 const Schedule& PlannedCall::planned(std::size_t count) {
-  Plan& plan = count == lanes_.count ? plan_ : last_plan_;
-  if (plan.algorithm == algorithm_ && plan.count == count && plan.root == call_->root && !call_->variable)
-    return plan.schedule;
-  plan.algorithm = nullptr;  // in case that planning fails
+  const Schedule*& plan = count == lanes_.count ? plan_ : last_plan_;
+  if (plan != nullptr) return *plan;
   const auto table = [](const BlockTable& blocks) { return blocks.empty() ? nullptr : &blocks; };
   Shape shape{.rank = shared_.group.rank, .size = shared_.group.size(), .count = count, .root = call_->root};
   shape.hosts = &shared_.hosts;
@@ -171,11 +176,8 @@ const Schedule& PlannedCall::planned(std::size_t count) {
     shape.in_blocks = table(in_table_);
     shape.out_blocks = table(out_table_);
   }
-  plan.schedule = algorithm_->plan(shape);
-  plan.count = count;
-  plan.root = call_->root;
-  if (!call_->variable) plan.algorithm = algorithm_;
-  return plan.schedule;
+  plan = &shared_.plans.take(*algorithm_, shape);
+  return *plan;
 }
 
 void PlannedCall::play_lane(std::size_t slot) {

@@ -9,6 +9,7 @@
 #include "collectives/plan/execution.hpp"
 #include "collectives/plan/geometry.hpp"
 #include "collectives/plan/lanes.hpp"
+#include "collectives/plan/plans.hpp"
 #include "tutti/provider/backend.hpp"
 #include "tutti/provider/transport.hpp"
 #include "tutti/settings.hpp"
@@ -21,6 +22,7 @@ struct PlannedCalls {
   Transport& wire;
   const Group& group;
   const Hosts& hosts;
+  Plans& plans;
   std::size_t lane_bytes, max_lanes;
 };
 
@@ -42,7 +44,7 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   void begin();
   Call& call() const noexcept { return *made_by_; }
 
-  /// Frees large buffers that were kept for reuse.
+  /// After the end: gives back the plans, and frees large buffers that were kept for reuse.
   void trim() noexcept;
 
   std::size_t place = 0;  ///< index, used by the owner
@@ -51,15 +53,6 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::string where(const Call& call) const override;
   void trouble(const Status& why) override { made_by_->trouble(why); }
   void ended(Execution& execution, const Status& status) override;
-
-  /// A schedule, and what it was made from. It is made anew if the next call has another algorithm, count or root,
-  /// which costs less than looking for one in a table.
-  struct Plan {
-    const Algorithm* algorithm = nullptr;
-    std::size_t count = 0;
-    int root = 0;
-    Schedule schedule;
-  };
 
   void cut_into_lanes();
   const Schedule& planned(std::size_t count);
@@ -76,8 +69,8 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   Lanes lanes_;
-  Plan plan_, last_plan_;            // of the last lane too, if it is shorter
-  BlockTable in_table_, out_table_;  // of a v-form
+  const Schedule *plan_ = nullptr, *last_plan_ = nullptr;  // the latter of a last lane that is shorter
+  BlockTable in_table_, out_table_;                        // of a v-form
   std::size_t next_lane_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
   std::size_t slots_ = 0;                               // number of executions used by the current call
@@ -116,6 +109,7 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
 
   const Group group_;
   const std::shared_ptr<const Hosts> hosts_;
+  Plans plans_;
   const Algorithm* last_named_ = nullptr;  // most calls name the algorithm of the one before
   const PlannedCalls shared_;
   std::vector<std::unique_ptr<PlannedCall>> calls_;  // running

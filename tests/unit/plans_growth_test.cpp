@@ -11,6 +11,7 @@
 
 #include "collectives/plan/footprint.hpp"
 #include "collectives/plan/geometry.hpp"
+#include "collectives/plan/plans.hpp"
 #include "tests/support/counted_heap.hpp"
 #include "tutti/topology.hpp"
 
@@ -229,6 +230,55 @@ TEST(Lanes, AreAsBeforeWhereMessagesAreLong) {
   EXPECT_EQ(lanes(33, 100, 64), (Lanes{100, 1}));  // 33 elements of 4 bytes are more than a lane
   EXPECT_EQ(lanes_of(*find_algorithm(Kind::alltoall, "bruck"), {.size = 4, .count = 1 << 20}, 4, 64),
             (Lanes{1, 1 << 20}));
+}
+
+// ---- plans kept for the next call ---------------------------------------------------------------
+
+TEST(Plans, AreFoundAgain) {
+  Plans plans;
+  const Algorithm &ring = *find_algorithm(Kind::allreduce, "ring"), &tree = *find_algorithm(Kind::allreduce, "tree");
+  const Shape small{.rank = 1, .size = 8, .count = 2}, large{.rank = 1, .size = 8, .count = 9000};
+  const std::string expected = to_string(ring.plan(small));
+  const Schedule& first = plans.take(ring, small);
+  plans.give_back(first);
+  for (int i = 0; i < 100; ++i) {
+    const Schedule& again = plans.take(ring, small);
+    EXPECT_EQ(&again, &first);
+    for (const Schedule* other : {&plans.take(tree, small), &plans.take(ring, large)}) plans.give_back(*other);
+    plans.give_back(again);
+  }
+  EXPECT_EQ(to_string(first), expected);
+  EXPECT_EQ(plans.made(), 3u);
+}
+
+TEST(Plans, AreFewHoweverManyShapesThereAre) {
+  Plans plans;
+  const Algorithm& ring = *find_algorithm(Kind::allreduce, "ring");
+  std::vector<const Schedule*> in_use;
+  const auto shape = [](std::size_t count) { return Shape{.rank = 0, .size = 4, .count = count}; };
+  for (std::size_t count = 1; count <= 1000; ++count) plans.give_back(plans.take(ring, shape(count)));
+  EXPECT_LE(plans.bytes(), 32u << 10);
+  EXPECT_EQ(&plans.take(ring, shape(1000)), &plans.take(ring, shape(1000))) << "the latest are there";
+  for (std::size_t count = 1; count <= 100; ++count) in_use.push_back(&plans.take(ring, shape(count)));
+  for (std::size_t count = 1; count <= 100; ++count)
+    EXPECT_EQ(to_string(*in_use[count - 1]), to_string(ring.plan(shape(count)))) << "nobody's is replaced";
+  for (const Schedule* plan : in_use) plans.give_back(*plan);
+  EXPECT_LE(plans.bytes(), 32u << 10);
+}
+
+TEST(Plans, OfVariableFormsAreMadeAnewInOnePlace) {
+  Plans plans;
+  const Algorithm& ring = *find_algorithm(Kind::allgather, "ring");
+  const Schedule& kept = plans.take(ring, {.rank = 0, .size = 2, .count = 1});
+  plans.give_back(kept);
+  for (std::size_t i = 1; i <= 100; ++i) {
+    const BlockTable table(std::vector<std::size_t>{i, 2 * i});
+    const Schedule& plan = plans.take(ring, {.rank = 0, .size = 2, .out_blocks = &table});
+    EXPECT_EQ(tally(plan).elements, i);
+    plans.give_back(plan);
+  }
+  EXPECT_EQ(&plans.take(ring, {.rank = 0, .size = 2, .count = 1}), &kept);
+  EXPECT_EQ(plans.bytes(), 2 * sizeof(Schedule));
 }
 
 // What it is all for: none of these had a place in 64 KiB.
