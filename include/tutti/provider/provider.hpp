@@ -97,7 +97,7 @@ std::span<const Provider* const> providers() noexcept;
 
 /// Changes with every change of a header that modules are compiled with: of include/tutti/, transports/*.hpp and
 /// transports/core/, not of a provider's folder, as for its settings.
-inline constexpr std::string_view module_abi = "tutti module 19";
+inline constexpr std::string_view module_abi = "tutti module 20";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
 /// another version is refused with a message instead of crashing.
