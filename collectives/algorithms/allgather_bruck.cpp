@@ -15,19 +15,22 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.out_counts);
+  const Blocks block(s.count, s.size, s.out_blocks);
   const Blocks known = block.rotated(s.rank);  // known[j] is the block of rank + j
+  const int rank = s.rank, size = s.size;
   Schedule bruck;
   bruck.use_scratch(known.total());
-  bruck.round({copy(scratch(known[0]), in({0, known[0].count}))});
-  for (int have = 1; have < s.size; have *= 2) {
-    const int more = std::min(have, s.size - have);
-    bruck.round({send(modulo(s.rank - have, s.size), scratch(known.run(0, more))),
-                 recv(modulo(s.rank + have, s.size), scratch(known.run(have, more)))});
-  }
-  const int wrap = s.size - s.rank;  // known[wrap] is the block of rank 0
-  bruck.round({copy(out(block.run(s.rank, wrap)), scratch(known.run(0, wrap))),
-               copy(out(block.run(0, s.rank)), scratch(known.run(wrap, s.rank)))});
+  bruck.round([=](Round& round) { round.add(copy(scratch(known[0]), in({0, known[0].count}))); });
+  bruck.rounds(log2_ceil(size), [=](int k, Round& round) {
+    const int have = 1 << k, more = std::min(have, size - have);
+    round.add(send(modulo(rank - have, size), scratch(known.run(0, more))),
+              recv(modulo(rank + have, size), scratch(known.run(have, more))));
+  });
+  bruck.round([=](Round& round) {
+    const int wrap = size - rank;  // known[wrap] is the block of rank 0
+    round.add(copy(out(block.run(rank, wrap)), scratch(known.run(0, wrap))),
+              copy(out(block.run(0, rank)), scratch(known.run(wrap, rank))));
+  });
   return bruck;
 }
 

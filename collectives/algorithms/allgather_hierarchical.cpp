@@ -17,59 +17,43 @@
 namespace tutti {
 namespace {
 
-/// Blocks that are sent together, by rank.
-using Bundle = std::vector<int>;
-
-/// A ring allgather of every member's bundle among `members`. A block is not sent back to its own rank.
-void circulate(Schedule& plan, const Blocks& block, Ring ring, std::span<const int> members,
-               const std::vector<Bundle>& bundles) {
-  const auto member = [&](int i) { return members[static_cast<std::size_t>(i)]; };
-  const auto bundle = [&](int i) -> const Bundle& { return bundles[static_cast<std::size_t>(modulo(i, ring.size))]; };
-  for (int k = 0; k < ring.size - 1; ++k) {
-    std::vector<Step> steps;
-    for (const int rank : bundle(ring.rank - k))
-      if (rank != member(ring.next())) steps.push_back(send(member(ring.next()), out(block[rank])));
-    for (const int rank : bundle(ring.rank - k - 1))
-      if (rank != member(ring.rank)) steps.push_back(recv(member(ring.prev()), out(block[rank])));
-    plan.round(std::move(steps));
-  }
-}
-
-Bundle whole_column(const Hosts& hosts, int column) {
-  Bundle all;
-  for (int host = 0; host < hosts.count(); ++host)
-    std::ranges::copy(hosts.column(host, column), std::back_inserter(all));
-  return all;
+/// A ring allgather among `members` in which bundle_of(i) are the ranks whose blocks member i brings. A block is not
+/// sent back to its own rank.
+template <typename BundleOf>
+void circulate(Schedule& plan, const Blocks& block, Ring ring, const Members& members, BundleOf bundle_of) {
+  plan.rounds(ring.size - 1, [=](int k, Round& round) {
+    const int me = members[ring.rank], next = members[ring.next()], prev = members[ring.prev()];
+    for (const int rank : bundle_of(modulo(ring.rank - k, ring.size)))
+      if (rank != next) round.add(send(next, out(block[rank])));
+    for (const int rank : bundle_of(modulo(ring.rank - k - 1, ring.size)))
+      if (rank != me) round.add(recv(prev, out(block[rank])));
+  });
 }
 
 Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
-  const Blocks block(s.count, s.size, s.out_counts);
-  const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank), columns = hosts.columns();
-  const std::span<const int> members = hosts[host];
-  const Slice mine = in({0, block[s.rank].count});
+  const Hosts& hosts = hosts_of(s);
+  const Hosts* const all = &hosts;
+  const Blocks block(s.count, s.size, s.out_blocks);
+  const int rank = s.rank, host = hosts.host_of(rank), index = hosts.index_of(rank), columns = hosts.columns();
 
   Schedule gather;
-  std::vector<Step> first{copy(out(block[s.rank]), mine)};
-  if (index >= columns) first.push_back(send(members[static_cast<std::size_t>(index % columns)], mine));
+  gather.round([=](Round& round) {
+    const Slice mine = in({0, block[rank].count});
+    round.add(copy(out(block[rank]), mine));
+    if (index >= columns) return round.add(send((*all)[host][static_cast<std::size_t>(index % columns)], mine));
+    for (const int extra : all->column(host, index))
+      if (extra != rank) round.add(recv(extra, out(block[extra])));
+  });
   if (index < columns)
-    for (const int rank : hosts.column(host, index))
-      if (rank != s.rank) first.push_back(recv(rank, out(block[rank])));
-  gather.round(std::move(first));
-
-  if (index < columns) {
-    std::vector<Bundle> by_host;
-    for (int h = 0; h < hosts.count(); ++h) by_host.push_back(hosts.column(h, index));
-    circulate(gather, block, {host, hosts.count()}, hosts.across(index), by_host);
-  }
-  std::vector<Bundle> by_member(members.size());
-  for (int i = 0; i < columns; ++i) by_member[static_cast<std::size_t>(i)] = whole_column(hosts, i);
-  circulate(gather, block, {index, hosts.size_of(host)}, members, by_member);
+    circulate(gather, block, {host, hosts.count()}, Members::across(hosts, index),
+              [=](int h) { return all->column(h, index); });
+  circulate(gather, block, {index, hosts.size_of(host)}, hosts[host],
+            [=](int i) { return i < columns ? all->whole_column(i) : std::span<const int>(); });
   return gather;
 }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int columns = hosts.columns();
   std::size_t blocks = 0;
   for (int rank = 0; rank < s.size; ++rank) {
@@ -77,10 +61,10 @@ Cost cost(const Shape& s) {
     const Ring across{host, hosts.count()}, inside{index, hosts.size_of(host)};
     std::size_t sent = index < columns ? 0 : 1;
     if (index < columns && across.size > 1)  // all except the next host's own blocks
-      sent += whole_column(hosts, index).size() - hosts.column(across.next(), index).size();
+      sent += hosts.whole_column(index).size() - hosts.column(across.next(), index).size();
     if (inside.size > 1)  // all except the next rank's own blocks
       sent +=
-          static_cast<std::size_t>(s.size) - (inside.next() < columns ? whole_column(hosts, inside.next()).size() : 1);
+          static_cast<std::size_t>(s.size) - (inside.next() < columns ? hosts.whole_column(inside.next()).size() : 1);
     blocks = std::max(blocks, sent);
   }
   const int rounds = hosts.count() - 1 + hosts.largest() - 1 + (hosts.is_cartesian() ? 0 : 1);
@@ -88,7 +72,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   return {times(s.size * (hosts.count() - 1), s.count), times(s.size - hosts.smallest(), s.count)};
 }
 

@@ -11,17 +11,17 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.out_counts);
-  const Slice mine = in({0, block[s.rank].count});
-  std::vector<Step> steps;
-  for (int k = 1; k < s.size; ++k) {
-    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    steps.push_back(send(ahead, mine));
-    steps.push_back(recv(behind, out(block[behind])));
-  }
-  steps.push_back(copy(out(block[s.rank]), mine));
+  const Blocks block(s.count, s.size, s.out_blocks);
+  const int rank = s.rank, size = s.size;
   Schedule one;
-  one.round(std::move(steps));
+  one.round([=](Round& round) {
+    const Slice mine = in({0, block[rank].count});
+    for (int k = 1; k < size; ++k) {
+      const int ahead = modulo(rank + k, size), behind = modulo(rank - k, size);
+      round.add(send(ahead, mine), recv(behind, out(block[behind])));
+    }
+    round.add(copy(out(block[rank]), mine));
+  });
   return one;
 }
 

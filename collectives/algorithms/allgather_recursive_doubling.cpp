@@ -12,14 +12,14 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.out_counts);
-  const Slice own = in({0, block[s.rank].count});
+  const Blocks block(s.count, s.size, s.out_blocks);
+  const int rank = s.rank;
   Schedule doubling;
-  doubling.round({copy(out(block[s.rank]), own)});
-  for (int span = 1; span < s.size; span *= 2) {
-    const int mine = s.rank & ~(span - 1), peer = s.rank ^ span;
-    doubling.round({send(peer, out(block.run(mine, span))), recv(peer, out(block.run(mine ^ span, span)))});
-  }
+  doubling.round([=](Round& round) { round.add(copy(out(block[rank]), in({0, block[rank].count}))); });
+  doubling.rounds(log2_ceil(s.size), [=](int k, Round& round) {
+    const int span = 1 << k, mine = rank & ~(span - 1), peer = rank ^ span;
+    round.add(send(peer, out(block.run(mine, span))), recv(peer, out(block.run(mine ^ span, span))));
+  });
   return doubling;
 }
 

@@ -13,21 +13,19 @@ namespace tutti {
 
 Schedule pieces::circulate(Ring ring, const Blocks& block, Slice mine) {
   Schedule plan;
-  if (ring.size == 1) plan.round({copy(out(block[0]), mine)});
-  for (int k = 0; k < ring.size - 1; ++k) {
+  if (ring.size == 1) plan.round([=](Round& round) { round.add(copy(out(block[0]), mine)); });
+  plan.rounds(ring.size - 1, [=](int k, Round& round) {
     const Range leaving = block[ring.rank - k], arriving = block[ring.rank - k - 1];
-    if (k == 0)
-      plan.round({send(ring.next(), mine), recv(ring.prev(), out(arriving)), copy(out(leaving), mine)});
-    else
-      plan.round({send(ring.next(), out(leaving)), recv(ring.prev(), out(arriving))});
-  }
+    round.add(send(ring.next(), k == 0 ? mine : out(leaving)), recv(ring.prev(), out(arriving)));
+    if (k == 0) round.add(copy(out(leaving), mine));
+  });
   return plan;
 }
 
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.out_counts);
+  const Blocks block(s.count, s.size, s.out_blocks);
   return pieces::circulate({s.rank, s.size}, block, in({0, block[s.rank].count}));
 }
 

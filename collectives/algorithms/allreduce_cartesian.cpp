@@ -7,6 +7,8 @@
 //   for each of the two that is no power     scratch n     crossing L n times h log2 h + 2(H-h) in all
 //
 // TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
+#include <utility>
+
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -15,21 +17,23 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
   const Shape row{.rank = index, .size = hosts.size_of(host), .count = s.count};
   const Shape column{.rank = host, .size = hosts.count(), .count = s.count};
   Schedule inside = pieces::allreduce_recursive_doubling(row).on(hosts[host]);
   if (column.size == 1) return inside;
-  const Schedule across = pieces::allreduce_recursive_doubling(column).on(hosts.across(index));
+  Schedule across = pieces::allreduce_recursive_doubling(column).on(Members::across(hosts, index));
   if (row.size == 1) return across;
-  return inside.partial().then(across.in_place());
+  Schedule whole = std::move(inside).partial();
+  whole.then(std::move(across).in_place());
+  return whole;
 }
 
 bool has_extra(int n) { return power_of_two_below(n) < n; }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   Cost sum;
   for (const int n : {hosts.smallest(), hosts.count()}) {
     sum.rounds += log2_floor(n) + (has_extra(n) ? 2 : 0);
@@ -39,7 +43,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const std::size_t n = times(hosts.smallest(), s.count);
   const int k = power_of_two_below(hosts.count()), extra = hosts.count() - k;
   return {times(k * log2_floor(k) + 2 * extra, n), times(log2_floor(k) + (extra > 0 ? 1 : 0), n)};
@@ -53,7 +57,7 @@ extern const Algorithm allreduce_cartesian{
     .idea = "doubling among the ranks of a host, then across hosts: few rounds between hosts, for small buffers",
     .plan = plan,
     .cost = cost,
-    .fits = [](const Shape& s) { return Hosts(s.host, s.size).is_cartesian(); },
+    .fits = [](const Shape& s) { return hosts_of(s).is_cartesian(); },
     .crossing = crossing,
 };
 

@@ -10,25 +10,39 @@
 
 namespace tutti {
 
-void pieces::receive_all_and_fold(Schedule& plan, std::vector<Step> sends, const Shape& s, Slice into, Slice mine) {
-  std::vector<Slice> contributions;
-  std::vector<Step> steps = std::move(sends);
-  for (int rank = 0; rank < s.size; ++rank) {
-    const auto slot = static_cast<std::size_t>(rank < s.rank ? rank : rank - 1);
-    contributions.push_back(rank == s.rank ? mine : scratch({slot * into.count, into.count}));
-    if (rank != s.rank) steps.push_back(recv(rank, contributions.back()));
+namespace {
+
+/// Rounds first and up of the folds in rank order.
+struct InOrder {
+  int rank, size;
+  Slice into, mine;
+
+  /// Where rank `i`'s contribution is.
+  Slice contribution(int i) const {
+    const auto slot = static_cast<std::size_t>(i < rank ? i : i - 1);
+    return i == rank ? mine : scratch({slot * into.count, into.count});
   }
-  plan.use_scratch(static_cast<std::size_t>(s.size - 1) * into.count);
-  plan.round(std::move(steps));
-  // Partial results overwrite the first slot. `mine` may be `into` itself, so only the last fold writes to it.
-  const Slice partial = scratch({0, into.count});
-  Slice so_far = contributions.front();
-  for (std::size_t i = 1; i < contributions.size(); ++i) {
-    const Slice next = i + 1 == contributions.size() ? into : partial;
-    plan.round({fold(next, so_far, contributions[i])});
-    so_far = next;
+  /// Fold k of size - 1. Partial results overwrite the first slot. `mine` may be `into` itself, so only the last fold
+  /// writes to it.
+  Step fold_next(int k) const {
+    const Slice partial = scratch({0, into.count});
+    const bool is_last = k == size - 2;
+    return last(fold(is_last ? into : partial, k == 0 ? contribution(0) : partial, contribution(k + 1)), is_last);
   }
-  plan.reduced(into);
+};
+
+}  // namespace
+
+void pieces::receive_all(const Shape& s, Slice into, Slice mine, Round& round) {
+  const InOrder order{s.rank, s.size, into, mine};
+  for (int i = 0; i < s.size; ++i)
+    if (i != s.rank) round.add(recv(i, order.contribution(i)));
+}
+
+void pieces::fold_received(Schedule& plan, const Shape& s, Slice into, Slice mine) {
+  const InOrder order{s.rank, s.size, into, mine};
+  plan.use_scratch(times(s.size - 1, into.count));
+  plan.rounds(s.size - 1, [=](int k, Round& round) { round.add(order.fold_next(k)); });
 }
 
 namespace {
@@ -36,10 +50,12 @@ namespace {
 Schedule plan(const Shape& s) {
   if (s.size == 1) return pieces::alone(s.count);
   const Range all{0, s.count};
-  std::vector<Step> sends;
-  for (int k = 1; k < s.size; ++k) sends.push_back(send(modulo(s.rank + k, s.size), in(all)));
   Schedule direct;
-  pieces::receive_all_and_fold(direct, std::move(sends), s, out(all), in(all));
+  direct.round([=](Round& round) {
+    for (int k = 1; k < s.size; ++k) round.add(send(modulo(s.rank + k, s.size), in(all)));
+    pieces::receive_all(s, out(all), in(all), round);
+  });
+  pieces::fold_received(direct, s, out(all), in(all));
   return direct;
 }
 

@@ -16,23 +16,21 @@ namespace {
 /// For powers of two: after the first half, rank r has chunk r, complete.
 Schedule core(const Shape& s) {
   const Chunks chunk(s.count, s.size);
+  const int rank = s.rank, size = s.size;
   Schedule halving;
-  auto source = in;
-  int first = 0;  // first chunk that this rank still shares with others
-  for (int half = s.size / 2; half > 0; half /= 2) {
-    const int peer = s.rank ^ half;
-    const bool is_lower = s.rank < peer;
+  halving.rounds(log2_floor(size), [=](int k, Round& round) {
+    const int half = size >> (k + 1), peer = rank ^ half;
+    const int first = rank & ~(2 * half - 1);  // first chunk that this rank still shares with others
+    const bool is_lower = rank < peer;
     const Range lower = chunk.run(first, half), upper = chunk.run(first + half, half);
     const Range kept = is_lower ? lower : upper, given = is_lower ? upper : lower;
-    halving.round({send(peer, source(given)), recv_reduce(peer, out(kept), source(kept))});
-    source = out;
-    first += is_lower ? 0 : half;
-  }
-  halving.reduced(out(chunk[s.rank]));
-  for (int span = 1; span < s.size; span *= 2) {
-    const int mine = s.rank & ~(span - 1), peer = s.rank ^ span;
-    halving.round({send(peer, out(chunk.run(mine, span))), recv(peer, out(chunk.run(mine ^ span, span)))});
-  }
+    const auto source = k == 0 ? in : out;
+    round.add(send(peer, source(given)), last(recv_reduce(peer, out(kept), source(kept)), half == 1));
+  });
+  halving.rounds(log2_floor(size), [=](int k, Round& round) {
+    const int span = 1 << k, mine = rank & ~(span - 1), peer = rank ^ span;
+    round.add(send(peer, out(chunk.run(mine, span))), recv(peer, out(chunk.run(mine ^ span, span))));
+  });
   return halving;
 }
 
@@ -54,6 +52,7 @@ extern const Algorithm allreduce_halving_doubling{
     .idea = "split across each bit of the rank, then put together: little data in few rounds, for medium buffers",
     .plan = plan,
     .cost = cost,
+    .parts = [](const Shape& s) { return s.size; },
 };
 
 }  // namespace tutti

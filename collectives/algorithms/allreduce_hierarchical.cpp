@@ -10,6 +10,7 @@
 // Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (2D torus); Träff & Hunold,
 // "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
+#include <utility>
 
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
@@ -19,30 +20,25 @@ namespace tutti {
 namespace {
 
 /// The chunks of a host's ranks: the first `columns` ranks have one, the others an empty one.
-Blocks chunks_inside(std::size_t count, int columns, int ranks) {
-  const Chunks chunk(count, columns);
-  std::vector<std::size_t> counts(static_cast<std::size_t>(ranks));
-  for (int i = 0; i < columns; ++i) counts[static_cast<std::size_t>(i)] = chunk[i].count;
-  return {0, ranks, counts};
-}
+Blocks chunks_inside(std::size_t count, int columns, int ranks) { return {Chunks(count, columns), ranks}; }
 
 Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int host = hosts.host_of(s.rank);
   const std::span<const int> members = hosts[host];
   const Ring ring{hosts.index_of(s.rank), hosts.size_of(host)};
   const Blocks block = chunks_inside(s.count, hosts.columns(), ring.size);
   const Range mine = block[ring.rank];
 
-  Schedule inside = pieces::fold_around(ring, block);
-  if (hosts.count() == 1) inside.reduced(out(mine));
-  Schedule whole = inside.on(members);
+  Schedule whole = pieces::fold_around(ring, block).on(members);
+  if (hosts.count() > 1) whole = std::move(whole).partial();
   if (ring.rank < hosts.columns()) {
     Schedule across = pieces::allreduce_ring({.rank = host, .size = hosts.count(), .count = mine.count});
-    if (ring.size > 1) across = across.in_place();
-    whole.then(across.on(hosts.across(ring.rank), mine.offset));
+    if (ring.size > 1) across = std::move(across).in_place();
+    whole.then(std::move(across).on(Members::across(hosts, ring.rank), mine.offset));
   }
-  return whole.then(pieces::circulate(ring, block, out(mine)).on(members));
+  whole.then(pieces::circulate(ring, block, out(mine)).on(members));
+  return whole;
 }
 
 /// Elements that a rank sends in a ring allreduce: twice the buffer, except the chunk that it ends with and the chunk
@@ -53,7 +49,7 @@ std::size_t around(const Blocks& block, int rank) {
 }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   std::size_t elements = 0;
   for (int rank = 0; rank < s.size; ++rank) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
@@ -65,7 +61,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const Chunks chunk(s.count, hosts.columns());
   Crossing what{.total = times(2 * (hosts.count() - 1), s.count)};
   // the last host but one sends most: all but the two smallest parts of each chunk
@@ -83,6 +79,7 @@ extern const Algorithm allreduce_hierarchical{
     .plan = plan,
     .cost = cost,
     .crossing = crossing,
+    .parts = [](const Shape& s) { return hosts_of(s).columns() * hosts_of(s).count(); },
 };
 
 }  // namespace tutti

@@ -6,6 +6,8 @@
 //   rounds log2 k, and 2 more if k < p     elements n log2 k, and n more if k < p     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include <utility>
+
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -17,16 +19,16 @@ Schedule pieces::fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&)
   const Range all{0, s.count};
   Schedule plan;
   if (s.rank >= k) {
-    plan.round({send(s.rank - k, in(all))});
-    plan.round({recv(s.rank - k, out(all))});
+    const int peer = s.rank - k;
+    plan.rounds(2, [=](int part, Round& round) { round.add(part == 0 ? send(peer, in(all)) : recv(peer, out(all))); });
     return plan;
   }
-  const Schedule inner = core({.rank = s.rank, .size = k, .count = s.count});
+  Schedule inner = core({.rank = s.rank, .size = k, .count = s.count});
   const int extra = s.rank + k;
   if (extra >= s.size) return inner;
-  plan.round({recv_reduce(extra, out(all), in(all))});
-  plan.then(inner.in_place());
-  plan.round({send(extra, out(all))});
+  plan.round([=](Round& round) { round.add(recv_reduce(extra, out(all), in(all))); });
+  plan.then(std::move(inner).in_place());
+  plan.round([=](Round& round) { round.add(send(extra, out(all))); });
   return plan;
 }
 
@@ -35,17 +37,18 @@ namespace {
 /// For powers of two. Received data goes to scratch, because in place it must not overwrite data being sent.
 Schedule core(const Shape& s) {
   const Range all{0, s.count};
+  const int rank = s.rank, doublings = log2_floor(s.size);
   Schedule doubling;
-  Slice mine = in(all);
-  const Slice theirs = scratch(all);
-  for (int bit = 1; bit < s.size; bit *= 2) {
-    const int peer = s.rank ^ bit;
-    doubling.round({send(peer, mine), recv(peer, theirs)});
-    doubling.round({s.rank < peer ? fold(out(all), mine, theirs) : fold(out(all), theirs, mine)});
-    mine = out(all);
-  }
+  doubling.rounds(2 * doublings, [=](int k, Round& round) {
+    const int peer = rank ^ 1 << k / 2;
+    const Slice mine = k < 2 ? in(all) : out(all), theirs = scratch(all);
+    if (k % 2 == 0)
+      round.add(send(peer, mine), recv(peer, theirs));
+    else
+      round.add(
+          last(rank < peer ? fold(out(all), mine, theirs) : fold(out(all), theirs, mine), k == 2 * doublings - 1));
+  });
   doubling.use_scratch(s.count);
-  doubling.reduced(out(all));
   return doubling;
 }
 

@@ -13,11 +13,11 @@ namespace tutti {
 
 Schedule pieces::fold_around(Ring ring, const Blocks& block) {
   Schedule plan;
-  for (int k = 0; k < ring.size - 1; ++k) {
+  plan.rounds(ring.size - 1, [=](int k, Round& round) {
     const Range leaving = block[ring.rank - k - 1], arriving = block[ring.rank - k - 2];
-    plan.round({send(ring.next(), k == 0 ? in(leaving) : out(leaving)),
-                recv_reduce(ring.prev(), out(arriving), in(arriving))});
-  }
+    round.add(send(ring.next(), k == 0 ? in(leaving) : out(leaving)),
+              last(recv_reduce(ring.prev(), out(arriving), in(arriving)), k == ring.size - 2));
+  });
   return plan;
 }
 
@@ -26,8 +26,8 @@ Schedule pieces::allreduce_ring(const Shape& s) {
   const Ring ring{s.rank, s.size};
   const Chunks chunk(s.count, s.size);
   Schedule plan = fold_around(ring, Blocks(chunk));
-  plan.reduced(out(chunk[s.rank]));
-  return plan.then(circulate(ring, Blocks(chunk), out(chunk[s.rank])));
+  plan.then(circulate(ring, Blocks(chunk), out(chunk[s.rank])));
+  return plan;
 }
 
 extern const Algorithm allreduce_ring{
@@ -38,6 +38,7 @@ extern const Algorithm allreduce_ring{
     .cost = [](const Shape& s) -> Cost {
       return {2 * (s.size - 1), 2 * s.count - Chunks(s.count, s.size).run(s.size - 2, 2).count};
     },
+    .parts = [](const Shape& s) { return s.size; },
 };
 
 }  // namespace tutti

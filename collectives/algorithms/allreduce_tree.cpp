@@ -13,7 +13,11 @@ extern const Algorithm allreduce_tree{
     .kind = Kind::allreduce,
     .name = "tree",
     .idea = "a binomial reduce to rank 0 and a binomial broadcast from it: the fewest messages in all",
-    .plan = [](const Shape& s) -> Schedule { return pieces::reduce_binomial(s).then(pieces::broadcast_binomial(s)); },
+    .plan = [](const Shape& s) -> Schedule {
+      Schedule plan = pieces::reduce_binomial(s);
+      plan.then(pieces::broadcast_binomial(s));
+      return plan;
+    },
     .cost = [](const Shape& s) -> Cost {
       return {log2_ceil(s.size) + log2_floor(s.size), times(log2_ceil(s.size), s.count)};
     },

@@ -10,6 +10,7 @@
 // TorchMPI's tree communicators, 2017; Karonis et al., "Exploiting hierarchy in parallel computer networks", IPDPS
 // 2000.
 #include <algorithm>
+#include <utility>
 
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
@@ -19,18 +20,19 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int host = hosts.host_of(s.rank);
   const Shape inside{.rank = hosts.index_of(s.rank), .size = hosts.size_of(host), .count = s.count};
   const Shape between{.rank = host, .size = hosts.count(), .count = s.count};
-  const Schedule up = pieces::reduce_binomial(inside).on(hosts[host]);
-  const Schedule down = pieces::broadcast_binomial(inside).on(hosts[host]);
-  if (between.size == 1) return Schedule(up).then(down);
-  const Schedule across = pieces::allreduce_recursive_doubling(between).on(hosts.across(0));
-  if (inside.size == 1) return across;
-  Schedule whole = up.partial();
-  if (inside.rank == 0) whole.then(across.in_place());
-  return whole.then(down);
+  const std::span<const int> members = hosts[host];
+  if (between.size > 1 && inside.size == 1)
+    return pieces::allreduce_recursive_doubling(between).on(Members::across(hosts, 0));
+  Schedule whole = pieces::reduce_binomial(inside).on(members);
+  if (between.size > 1) whole = std::move(whole).partial();
+  if (between.size > 1 && inside.rank == 0)
+    whole.then(pieces::allreduce_recursive_doubling(between).on(Members::across(hosts, 0)).in_place());
+  whole.then(pieces::broadcast_binomial(inside).on(members));
+  return whole;
 }
 
 /// Messages that host `host` of `hosts` sends in the recursive doubling.
@@ -41,7 +43,7 @@ int sends(int host, int hosts) {
 }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int most = hosts.largest(), k = power_of_two_below(hosts.count());
   int messages = 1;  // for a leaf
   for (int host = 0; host < hosts.count(); ++host)
@@ -51,7 +53,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   Crossing what;
   for (int host = 0; host < hosts.count(); ++host) {
     what.total += times(sends(host, hosts.count()), s.count);

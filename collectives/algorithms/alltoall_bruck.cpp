@@ -12,45 +12,57 @@
 namespace tutti {
 namespace {
 
-/// The slots j in [0, size) that are sent in the round of `bit`.
-std::vector<int> movers(int size, int bit) {
-  std::vector<int> slots;
-  for (int j = 0; j < size; ++j)
-    if ((j & bit) != 0) slots.push_back(j);
-  return slots;
+/// The number of slots j in [0, size) with this bit set, which are sent in its round.
+std::size_t movers(int size, int bit) {
+  return static_cast<std::size_t>(size / (2 * bit) * bit + std::max(0, size % (2 * bit) - bit));
 }
 
-Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size);
-  const auto slot = [&](int j) { return scratch(block[j]); };
-  const auto cell = [&](int i) { return scratch({block.total() + block[i].offset, s.count}); };  // the packed blocks
-  Schedule bruck;
-  bruck.use_scratch(2 * block.total());
-  std::vector<Step> rotate, put_back;
-  for (int j = 0; j < s.size; ++j) rotate.push_back(copy(slot(j), in(block[s.rank + j])));
-  bruck.round(std::move(rotate));
-  for (int bit = 1; bit < s.size; bit *= 2) {
-    const std::vector<int> moving = movers(s.size, bit);
-    const auto n = static_cast<int>(moving.size());
-    std::vector<Step> pack, unpack;
-    for (int i = 0; i < n; ++i) {
-      pack.push_back(copy(cell(i), slot(moving[static_cast<std::size_t>(i)])));
-      unpack.push_back(copy(slot(moving[static_cast<std::size_t>(i)]), cell(n + i)));
-    }
-    const std::size_t length = static_cast<std::size_t>(n) * s.count;
-    bruck.round(std::move(pack));
-    bruck.round({send(modulo(s.rank + bit, s.size), scratch({cell(0).offset, length})),
-                 recv(modulo(s.rank - bit, s.size), scratch({cell(0).offset + length, length}))});
-    bruck.round(std::move(unpack));
+/// The rounds of one rank. Blocks have `count` elements; slots are in scratch, behind them the packed blocks.
+struct Bruck {
+  int rank, size;
+  std::size_t count;
+
+  Slice slots(int first, int n) const { return scratch({times(first, count), times(n, count)}); }
+
+  /// slot j = block rank + j of `in`
+  void rotate(Round& round) const {
+    const int wrap = size - rank;  // the slot of block 0
+    round.add(copy(slots(0, wrap), in({times(rank, count), times(wrap, count)})),
+              copy(slots(wrap, rank), in({0, times(rank, count)})));
   }
-  for (int j = 0; j < s.size; ++j) put_back.push_back(copy(out(block[s.rank - j]), slot(j)));
-  bruck.round(std::move(put_back));
-  return bruck;
+  void move(int bit, int part, Round& round) const {
+    const std::size_t length = movers(size, bit) * count, run = times(bit, count);
+    const Slice leaving = scratch({times(size, count), length});
+    const Slice arriving = scratch({times(size, count) + length, length});
+    const Slice moving = in_runs(scratch({run, length}), run, static_cast<std::ptrdiff_t>(2 * run));
+    if (part == 0) round.add(copy(leaving, moving));
+    if (part == 1) round.add(send(modulo(rank + bit, size), leaving), recv(modulo(rank - bit, size), arriving));
+    if (part == 2) round.add(copy(moving, arriving));
+  }
+  /// block rank - j of `out` = slot j
+  void put_back(Round& round) const {
+    const auto backwards = [&](int from, int n) {
+      return in_runs(out({times(from, count), times(n, count)}), count, -static_cast<std::ptrdiff_t>(count));
+    };
+    const int wrap = rank + 1;  // the slot of the last block
+    round.add(copy(backwards(rank, wrap), slots(0, wrap)),
+              copy(backwards(size - 1, size - wrap), slots(wrap, size - wrap)));
+  }
+};
+
+Schedule plan(const Shape& s) {
+  const Bruck bruck{s.rank, s.size, s.count};
+  Schedule plan;
+  plan.use_scratch(times(2 * s.size, s.count));
+  plan.round([=](Round& round) { bruck.rotate(round); });
+  plan.rounds(3 * log2_ceil(s.size), [=](int k, Round& round) { bruck.move(1 << k / 3, k % 3, round); });
+  plan.round([=](Round& round) { bruck.put_back(round); });
+  return plan;
 }
 
 Cost cost(const Shape& s) {
   std::size_t blocks = 0;
-  for (int bit = 1; bit < s.size; bit *= 2) blocks += movers(s.size, bit).size();
+  for (int bit = 1; bit < s.size; bit *= 2) blocks += movers(s.size, bit);
   return {log2_ceil(s.size), blocks * s.count};
 }
 

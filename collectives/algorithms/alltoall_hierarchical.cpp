@@ -17,131 +17,129 @@
 namespace tutti {
 namespace {
 
+/// One rank's part. Plain data, since the rounds keep it.
 class Exchange {
  public:
   explicit Exchange(const Shape& s)
-      : s_(s),
-        hosts_(s.host, s.size),
+      : hosts_(&hosts_of(s)),
         block_(s.count, s.size),
-        host_(hosts_.host_of(s.rank)),
-        index_(hosts_.index_of(s.rank)) {
+        count_(s.count),
+        rank_(s.rank),
+        host_(hosts_->host_of(s.rank)),
+        index_(hosts_->index_of(s.rank)),
+        here_(members(host_).size()) {
     if (!carries()) return;
-    std::size_t blocks = 0;
-    for (int h = 0; h < hosts_.count(); ++h) {
-      leaving_.push_back(blocks * s.count);
-      if (h != host_) blocks += members(host_).size() * hosts_.column(h, index_).size();
-    }
-    for (int h = 0; h < hosts_.count(); ++h) {
-      arriving_.push_back(blocks * s.count);
-      if (h != host_) blocks += members(h).size() * hosts_.column(host_, index_).size();
-    }
-    scratch_ = blocks * s.count;
+    own_ = hosts_->column(host_, index_).size();
+    elsewhere_ = hosts_->whole_column(index_).size() - own_;
   }
 
-  Schedule plan() {
-    Schedule whole;
-    whole.use_scratch(scratch_);
-    whole.round(collect());
-    if (carries()) whole.round(cross());
-    whole.round(deliver());
-    return whole;
+  /// Elements: all blocks of this host for the column's other ranks, and all blocks of other hosts for those here.
+  std::size_t scratch_elements() const {
+    return (here_ * elsewhere_ + (static_cast<std::size_t>(block_.parts()) - here_) * own_) * count_;
+  }
+  bool carries() const { return index_ < hosts_->columns(); }
+
+  /// Inside the host: blocks for this host go directly to their destination, the others to the carriers of their
+  /// columns.
+  void collect(Round& round) const {
+    round.add(copy(out(block_[rank_]), in(block_[rank_])));
+    for (const int peer : members(host_))
+      if (peer != rank_) round.add(send(peer, in(block_[peer])), recv(peer, out(block_[peer])));
+    for (int h = 0; h < hosts_->count(); ++h)
+      if (h != host_) collect_for(h, round);
+  }
+
+  /// One message to the carrier of this column on each other host.
+  void cross(Round& round) const {
+    for (int k = 1; k < hosts_->count(); ++k) {
+      const int ahead = modulo(host_ + k, hosts_->count()), behind = modulo(host_ - k, hosts_->count());
+      const std::size_t out_of = here_ * hosts_->column(ahead, index_).size(), into = members(behind).size() * own_;
+      round.add(send(carrier(ahead, index_), scratch({leaving(ahead), out_of * count_})),
+                recv(carrier(behind, index_), scratch({arriving(behind), into * count_})));
+    }
+  }
+
+  /// Copies blocks to their places, or sends them to the extra ranks of the column.
+  void deliver(Round& round) const {
+    const int from_carrier = carrier(host_, index_ % hosts_->columns());
+    const std::span<const int> served = carries() ? hosts_->column(host_, index_) : std::span<const int>();
+    for (int h = 0; h < hosts_->count(); ++h)
+      for (const int from : h == host_ ? std::span<const int>() : members(h)) {
+        if (!carries()) round.add(recv(from_carrier, out(block_[from])));
+        for (std::size_t j = 0; j < served.size(); ++j)
+          round.add(served[j] == rank_ ? copy(out(block_[from]), crossed(h, from, j))
+                                       : send(served[j], crossed(h, from, j)));
+      }
   }
 
  private:
-  bool carries() const { return index_ < hosts_.columns(); }
-  std::span<const int> members(int host) const { return hosts_[host]; }
+  std::span<const int> members(int host) const { return (*hosts_)[host]; }
+  int carrier(int host, int column) const { return members(host)[static_cast<std::size_t>(column)]; }
 
+  void collect_for(int h, Round& round) const {
+    for (int c = 0; c < hosts_->columns(); ++c)
+      for (const int to : hosts_->column(h, c))
+        if (c != index_) round.add(send(carrier(host_, c), in(block_[to])));
+    if (!carries()) return;
+    const std::span<const int> column = hosts_->column(h, index_);
+    for (const int from : members(host_))
+      for (std::size_t j = 0; j < column.size(); ++j)
+        round.add(from == rank_ ? copy(to_cross(h, from, j), in(block_[column[j]])) : recv(from, to_cross(h, from, j)));
+  }
+
+  /// Where the blocks for host h begin in a carrier's scratch, and where those from host h do.
+  std::size_t leaving(int h) const {
+    const std::size_t before = hosts_->column_begin(h, index_) - hosts_->column_begin(0, index_);
+    return here_ * (before - (h > host_ ? own_ : 0)) * count_;
+  }
+  std::size_t arriving(int h) const {
+    const std::size_t before = static_cast<std::size_t>(hosts_->before(h)) - (h > host_ ? here_ : 0);
+    return (here_ * elsewhere_ + before * own_) * count_;
+  }
   /// Scratch slice for the block from rank `from` of this host to the j-th rank of this column on host h, before it
   /// crosses.
   Slice to_cross(int h, int from, std::size_t j) const {
-    const std::size_t row = hosts_.column(h, index_).size();
-    const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
-    return scratch({leaving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
+    const std::size_t row = hosts_->column(h, index_).size();
+    const auto place = static_cast<std::size_t>(hosts_->index_of(from)) * row + j;
+    return scratch({leaving(h) + place * count_, count_});
   }
   /// Scratch slice for the block from rank `from` of host h to the j-th rank of this column on this host, after it
   /// crossed.
   Slice crossed(int h, int from, std::size_t j) const {
-    const std::size_t row = hosts_.column(host_, index_).size();
-    const auto place = static_cast<std::size_t>(hosts_.index_of(from)) * row + j;
-    return scratch({arriving_[static_cast<std::size_t>(h)] + place * s_.count, s_.count});
+    const auto place = static_cast<std::size_t>(hosts_->index_of(from)) * own_ + j;
+    return scratch({arriving(h) + place * count_, count_});
   }
 
-  /// Inside the host: blocks for this host go directly to their destination, the others to the carriers of their
-  /// columns.
-  std::vector<Step> collect() const {
-    std::vector<Step> steps{copy(out(block_[s_.rank]), in(block_[s_.rank]))};
-    for (const int peer : members(host_)) {
-      if (peer == s_.rank) continue;
-      steps.push_back(send(peer, in(block_[peer])));
-      steps.push_back(recv(peer, out(block_[peer])));
-    }
-    for (int h = 0; h < hosts_.count(); ++h) {
-      if (h == host_) continue;
-      for (int c = 0; c < hosts_.columns(); ++c)
-        for (const int to : hosts_.column(h, c))
-          if (c != index_) steps.push_back(send(members(host_)[static_cast<std::size_t>(c)], in(block_[to])));
-      if (!carries()) continue;
-      const std::vector<int> column = hosts_.column(h, index_);
-      for (const int from : members(host_))
-        for (std::size_t j = 0; j < column.size(); ++j)
-          steps.push_back(from == s_.rank ? copy(to_cross(h, from, j), in(block_[column[j]]))
-                                          : recv(from, to_cross(h, from, j)));
-    }
-    return steps;
-  }
-
-  /// One message to the carrier of this column on each other host.
-  std::vector<Step> cross() const {
-    std::vector<Step> steps;
-    for (int k = 1; k < hosts_.count(); ++k) {
-      const int ahead = modulo(host_ + k, hosts_.count()), behind = modulo(host_ - k, hosts_.count());
-      const std::size_t out_of = members(host_).size() * hosts_.column(ahead, index_).size();
-      const std::size_t into = members(behind).size() * hosts_.column(host_, index_).size();
-      steps.push_back(send(members(ahead)[static_cast<std::size_t>(index_)],
-                           scratch({leaving_[static_cast<std::size_t>(ahead)], out_of * s_.count})));
-      steps.push_back(recv(members(behind)[static_cast<std::size_t>(index_)],
-                           scratch({arriving_[static_cast<std::size_t>(behind)], into * s_.count})));
-    }
-    return steps;
-  }
-
-  /// Copies blocks to their places, or sends them to the extra ranks of the column.
-  std::vector<Step> deliver() const {
-    std::vector<Step> steps;
-    const int carrier = members(host_)[static_cast<std::size_t>(index_ % hosts_.columns())];
-    const std::vector<int> served = carries() ? hosts_.column(host_, index_) : std::vector<int>{};
-    for (int h = 0; h < hosts_.count(); ++h)
-      for (const int from : h == host_ ? std::span<const int>() : members(h)) {
-        if (!carries()) steps.push_back(recv(carrier, out(block_[from])));
-        for (std::size_t j = 0; j < served.size(); ++j)
-          steps.push_back(served[j] == s_.rank ? copy(out(block_[from]), crossed(h, from, j))
-                                               : send(served[j], crossed(h, from, j)));
-      }
-    return steps;
-  }
-
-  const Shape& s_;
-  const Hosts hosts_;
-  const Blocks block_;
-  const int host_, index_;
-  std::vector<std::size_t> leaving_, arriving_;  // by host: offset in a carrier's scratch
-  std::size_t scratch_ = 0;
+  const Hosts* hosts_;
+  Blocks block_;
+  std::size_t count_;
+  int rank_, host_, index_;
+  std::size_t here_;                     // ranks of this host
+  std::size_t own_ = 0, elsewhere_ = 0;  // ranks of a carrier's column on this host, and on others
 };
 
-Schedule plan(const Shape& s) { return Exchange(s).plan(); }
+Schedule plan(const Shape& s) {
+  const Exchange exchange(s);
+  Schedule whole;
+  whole.use_scratch(exchange.scratch_elements());
+  whole.round([=](Round& round) { exchange.collect(round); });
+  if (exchange.carries()) whole.round([=](Round& round) { exchange.cross(round); });
+  whole.round([=](Round& round) { exchange.deliver(round); });
+  return whole;
+}
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const auto p = static_cast<std::size_t>(s.size);
   std::size_t blocks = 0;
   for (int rank = 0; rank < s.size; ++rank) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const auto here = static_cast<std::size_t>(hosts.size_of(host));
     const bool carries = index < hosts.columns();
-    std::size_t elsewhere = 0;  // ranks of this rank's column on other hosts
-    for (int h = 0; carries && h < hosts.count(); ++h) elsewhere += h == host ? 0 : hosts.column(h, index).size();
+    const std::size_t own = carries ? hosts.column(host, index).size() : 0;
+    const std::size_t elsewhere = carries ? hosts.whole_column(index).size() - own : 0;
     std::size_t sent = p - 1 - elsewhere + here * elsewhere;
-    if (carries) sent += (hosts.column(host, index).size() - 1) * (p - here);
+    if (carries) sent += (own - 1) * (p - here);
     blocks = std::max(blocks, sent);
   }
   const int rounds = (hosts.largest() > 1) + (hosts.count() > 1) + (hosts.is_cartesian() ? 0 : 1);
@@ -149,7 +147,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   Crossing what;
   for (int host = 0; host < hosts.count(); ++host) {
     const auto here = static_cast<std::size_t>(hosts.size_of(host));

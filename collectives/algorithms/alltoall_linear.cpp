@@ -12,16 +12,16 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
+  const Blocks mine(s.count, s.size, s.in_blocks), theirs(s.count, s.size, s.out_blocks);
+  const int rank = s.rank, size = s.size;
   Schedule exchange;
-  std::vector<Step> steps;
-  for (int k = 1; k < s.size; ++k) {
-    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    steps.push_back(send(ahead, in(mine[ahead])));
-    steps.push_back(recv(behind, out(theirs[behind])));
-  }
-  steps.push_back(copy(out(theirs[s.rank]), in(mine[s.rank])));
-  exchange.round(std::move(steps));
+  exchange.round([=](Round& round) {
+    for (int k = 1; k < size; ++k) {
+      const int ahead = modulo(rank + k, size), behind = modulo(rank - k, size);
+      round.add(send(ahead, in(mine[ahead])), recv(behind, out(theirs[behind])));
+    }
+    round.add(copy(out(theirs[rank]), in(mine[rank])));
+  });
   return exchange;
 }
 

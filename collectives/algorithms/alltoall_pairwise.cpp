@@ -12,13 +12,16 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks mine(s.count, s.size, s.in_counts), theirs(s.count, s.size, s.out_counts);
+  const Blocks mine(s.count, s.size, s.in_blocks), theirs(s.count, s.size, s.out_blocks);
+  const int rank = s.rank, size = s.size;
   Schedule exchange;
-  exchange.round({copy(out(theirs[s.rank]), in(mine[s.rank]))});
-  for (int k = 1; k < s.size; ++k) {
-    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    exchange.round({send(ahead, in(mine[ahead])), recv(behind, out(theirs[behind]))});
-  }
+  exchange.rounds(size, [=](int k, Round& round) {
+    const int ahead = modulo(rank + k, size), behind = modulo(rank - k, size);
+    if (k == 0)
+      round.add(copy(out(theirs[rank]), in(mine[rank])));
+    else
+      round.add(send(ahead, in(mine[ahead])), recv(behind, out(theirs[behind])));
+  });
   return exchange;
 }
 

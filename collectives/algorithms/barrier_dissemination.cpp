@@ -12,10 +12,13 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  Schedule rounds;
-  for (int distance = 1; distance < s.size; distance *= 2)
-    rounds.round({notify(modulo(s.rank + distance, s.size)), await(modulo(s.rank - distance, s.size))});
-  return rounds;
+  const int rank = s.rank, size = s.size;
+  Schedule barrier;
+  barrier.rounds(log2_ceil(size), [=](int k, Round& round) {
+    const int distance = 1 << k;
+    round.add(notify(modulo(rank + distance, size)), await(modulo(rank - distance, size)));
+  });
+  return barrier;
 }
 
 }  // namespace

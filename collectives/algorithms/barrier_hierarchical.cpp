@@ -6,6 +6,8 @@
 //   crossing nothing but H ceil(log2 H) notifications
 //
 // Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
+#include <utility>
+
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -13,34 +15,37 @@
 namespace tutti {
 namespace {
 
-Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
-  const int host = hosts.host_of(s.rank);
-  const pieces::Node node = pieces::binomial({hosts.index_of(s.rank), hosts.size_of(host)}, 0);
-  std::vector<Step> up, down;
-  for (const int child : node.children) {
-    up.push_back(await(child));
-    down.push_back(notify(child));
-  }
-  Schedule inside, after;
-  inside.round(std::move(up));
-  if (node.parent >= 0) {
-    inside.round({notify(node.parent)});
-    after.round({await(node.parent)});
-  }
-  after.round(std::move(down));
+/// Notifications up the tree of a host, or down it.
+Schedule pass(const pieces::Node& node, bool up) {
+  Schedule plan;
+  const auto children = [=](Round& round) {
+    for (const int child : node.children()) round.add(up ? await(child) : notify(child));
+  };
+  if (up) plan.round(children);
+  if (node.parent >= 0) plan.round([=](Round& round) { round.add(up ? notify(node.parent) : await(node.parent)); });
+  if (!up) plan.round(children);
+  return plan;
+}
 
-  Schedule whole = inside.on(hosts[host]);
-  const std::vector<int> leaders = hosts.across(0);
-  for (int distance = 1; node.parent < 0 && distance < hosts.count(); distance *= 2) {
-    const int ahead = modulo(host + distance, hosts.count()), behind = modulo(host - distance, hosts.count());
-    whole.round({notify(leaders[static_cast<std::size_t>(ahead)]), await(leaders[static_cast<std::size_t>(behind)])});
-  }
-  return whole.then(after.on(hosts[host]));
+Schedule plan(const Shape& s) {
+  const Hosts& hosts = hosts_of(s);
+  const int host = hosts.host_of(s.rank), count = hosts.count();
+  const pieces::Node node = pieces::binomial({hosts.index_of(s.rank), hosts.size_of(host)}, 0);
+  Schedule leaders;
+  if (node.parent < 0)
+    leaders.rounds(log2_ceil(count), [=](int k, Round& round) {
+      const int distance = 1 << k;
+      round.add(notify(modulo(host + distance, count)), await(modulo(host - distance, count)));
+    });
+  const std::span<const int> inside = hosts[host];
+  Schedule whole = pass(node, true).on(inside);
+  whole.then(std::move(leaders).on(Members::across(hosts, 0)));
+  whole.then(pass(node, false).on(inside));
+  return whole;
 }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   return {2 * log2_floor(hosts.largest()) + log2_ceil(hosts.count()), 0};
 }
 

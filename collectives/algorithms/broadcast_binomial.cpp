@@ -14,17 +14,17 @@ pieces::Node pieces::binomial(Ring ring, int root) {
   const BinomialTree tree{ring.rank, ring.size, root};
   Node node;
   if (ring.rank != root) node.parent = tree.parent();
-  for (const auto& child : tree.children()) node.children.push_back(child.rank);
+  for (int i = 0; i < tree.children(); ++i) node.add(tree.child(i).rank);
   return node;
 }
 
 Schedule pieces::hand_down(const Node& node, std::size_t count) {
   const Slice all = out({0, count});
   Schedule plan;
-  if (node.parent >= 0) plan.round({recv(node.parent, all)});
-  std::vector<Step> down;
-  for (const int child : node.children) down.push_back(send(child, all));
-  plan.round(std::move(down));
+  if (node.parent >= 0) plan.round([=, parent = node.parent](Round& round) { round.add(recv(parent, all)); });
+  plan.round([=](Round& round) {
+    for (const int child : node.children()) round.add(send(child, all));
+  });
   return plan;
 }
 

@@ -13,7 +13,7 @@ namespace tutti {
 pieces::Node pieces::chain(Ring ring, int root) {
   Node node;
   if (ring.rank != root) node.parent = ring.prev();
-  if (ring.next() != root) node.children = {ring.next()};
+  if (ring.next() != root) node.add(ring.next());
   return node;
 }
 

@@ -16,7 +16,7 @@
 namespace tutti {
 
 pieces::Node pieces::tree_of_hosts(const Shape& s, Tree tree) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int host = hosts.host_of(s.rank), home = hosts.host_of(s.root);
   // the rank that receives the data first
   const auto first = [&](int h) { return h == home ? hosts.index_of(s.root) : 0; };
@@ -28,9 +28,9 @@ pieces::Node pieces::tree_of_hosts(const Shape& s, Tree tree) {
   } else {
     const Node between = tree({host, hosts.count()}, home);
     if (between.parent >= 0) node.parent = member(between.parent, first(between.parent));
-    for (const int child : between.children) node.children.push_back(member(child, first(child)));
+    for (const int child : between.children()) node.add(member(child, first(child)));
   }
-  for (const int child : inside.children) node.children.push_back(member(host, child));
+  for (const int child : inside.children()) node.add(member(host, child));
   return node;
 }
 
@@ -39,18 +39,18 @@ namespace {
 Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s, pieces::binomial), s.count); }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int home = hosts.host_of(s.root);
-  std::size_t messages = 0;
+  int messages = 0;
   for (int host = 0; host < hosts.count(); ++host) {
-    const std::size_t across = BinomialTree{host, hosts.count(), home}.children().size();
-    messages = std::max(messages, across + static_cast<std::size_t>(log2_ceil(hosts.size_of(host))));
+    const int across = BinomialTree{host, hosts.count(), home}.children();
+    messages = std::max(messages, across + log2_ceil(hosts.size_of(host)));
   }
-  return {log2_floor(hosts.count()) + log2_floor(hosts.largest()), messages * s.count};
+  return {log2_floor(hosts.count()) + log2_floor(hosts.largest()), times(messages, s.count)};
 }
 
 Crossing crossing(const Shape& s) {
-  const int hosts = Hosts(s.host, s.size).count();
+  const int hosts = hosts_of(s).count();
   return {times(hosts - 1, s.count), times(log2_ceil(hosts), s.count)};
 }
 

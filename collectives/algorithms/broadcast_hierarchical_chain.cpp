@@ -18,7 +18,7 @@ namespace {
 Schedule plan(const Shape& s) { return pieces::hand_down(pieces::tree_of_hosts(s, pieces::chain), s.count); }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   const int last = modulo(hosts.host_of(s.root) - 1, hosts.count());  // the last host of the chain
   int messages = 0;
   for (int host = 0; host < hosts.count(); ++host)
@@ -35,7 +35,7 @@ extern const Algorithm broadcast_hierarchical_chain{
     .plan = plan,
     .cost = cost,
     .crossing = [](const Shape& s) -> Crossing {
-      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+      return {times(hosts_of(s).count() - 1, s.count), s.count};
     },
 };
 

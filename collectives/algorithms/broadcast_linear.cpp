@@ -12,11 +12,12 @@ namespace {
 
 Schedule plan(const Shape& s) {
   const Slice all = out({0, s.count});
+  const int rank = s.rank, size = s.size, root = s.root;
   Schedule one;
-  std::vector<Step> steps;
-  if (s.rank != s.root) steps.push_back(recv(s.root, all));
-  for (int k = 1; k < s.size && s.rank == s.root; ++k) steps.push_back(send(modulo(s.rank + k, s.size), all));
-  one.round(std::move(steps));
+  one.round([=](Round& round) {
+    if (rank != root) return round.add(recv(root, all));
+    for (int k = 1; k < size; ++k) round.add(send(modulo(rank + k, size), all));
+  });
   return one;
 }
 

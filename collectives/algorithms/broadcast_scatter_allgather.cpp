@@ -15,15 +15,17 @@ Schedule plan(const Shape& s) {
   const BinomialTree tree{s.rank, s.size, s.root};
   const Chunks chunk(s.count, s.size);
   Schedule scatter;
-  if (s.rank != s.root) scatter.round({recv(tree.parent(), out(chunk.run(tree.label(), tree.span())))});
-  std::vector<Step> down;
-  for (const auto& child : tree.children()) down.push_back(send(child.rank, out(chunk.run(child.label, child.span))));
-  scatter.round(std::move(down));
-
-  std::vector<int> members;
-  for (int label = 0; label < s.size; ++label) members.push_back(tree.rank_of(label));
-  const Schedule ring = pieces::circulate({tree.label(), s.size}, Blocks(chunk), out(chunk[tree.label()]));
-  return scatter.then(ring.on(members));
+  if (s.rank != s.root)
+    scatter.round([=](Round& round) { round.add(recv(tree.parent(), out(chunk.run(tree.label(), tree.span())))); });
+  scatter.round([=](Round& round) {
+    for (int i = 0; i < tree.children(); ++i) {
+      const auto child = tree.child(i);
+      round.add(send(child.rank, out(chunk.run(child.label, child.span))));
+    }
+  });
+  scatter.then(pieces::circulate({tree.label(), s.size}, Blocks(chunk), out(chunk[tree.label()]))
+                   .on(Members::from(s.root, s.size)));
+  return scatter;
 }
 
 }  // namespace
@@ -36,6 +38,7 @@ extern const Algorithm broadcast_scatter_allgather{
     .cost = [](const Shape& s) -> Cost {
       return {log2_floor(s.size) + s.size - 1, 2 * s.count - Chunks(s.count, s.size).run(0, 2).count};
     },
+    .parts = [](const Shape& s) { return s.size; },
 };
 
 }  // namespace tutti

@@ -14,39 +14,46 @@
 namespace tutti {
 namespace {
 
-Schedule plan(const Shape& s) {
+Schedule at_root(const Shape& s) {
   const BinomialTree tree{s.rank, s.size, s.root};
   const Blocks block(s.count, s.size);
-  const Blocks packed = block.rotated(s.root);
-  const Slice own = in({0, block[s.rank].count});
   Schedule gather;
-  std::vector<Step> up;
-  if (s.rank == s.root) {
-    up.push_back(copy(out(block[s.rank]), own));
-    for (const auto& child : tree.children())
+  gather.round([=](Round& round) {
+    round.add(copy(out(block[tree.rank]), in({0, block[tree.rank].count})));
+    for (int i = 0; i < tree.children(); ++i) {
+      const auto child = tree.child(i);
       for (const auto& part : pieces::subtree(tree, child.label, child.span))
-        up.push_back(recv(child.rank, out(block.run(tree.rank_of(part.label), part.span))));
-    gather.round(std::move(up));
+        round.add(recv(child.rank, out(block.run(tree.rank_of(part.label), part.span))));
+    }
+  });
+  return gather;
+}
+
+Schedule plan(const Shape& s) {
+  if (s.rank == s.root) return at_root(s);
+  const BinomialTree tree{s.rank, s.size, s.root};
+  const Blocks packed = Blocks(s.count, s.size).rotated(s.root);
+  const Slice own = in({0, s.count});
+  const auto kept = [=](int label, int span) { return pieces::within(packed, tree, label, span); };
+  Schedule gather;
+  if (tree.span() == 1) {
+    gather.round([=](Round& round) { round.add(send(tree.parent(), own)); });
     return gather;
   }
-  const auto kept = [&](int label, int span) { return pieces::within(packed, tree, label, span); };
-  const bool is_leaf = tree.span() == 1;
-  if (!is_leaf) {
-    up.push_back(copy(kept(tree.label(), 1), own));
-    for (const auto& child : tree.children()) up.push_back(recv(child.rank, kept(child.label, child.span)));
-    gather.use_scratch(packed.run(tree.label(), tree.span()).count);
-    gather.round(std::move(up));
-  }
+  gather.use_scratch(packed.run(tree.label(), tree.span()).count);
+  gather.round([=](Round& round) {
+    round.add(copy(kept(tree.label(), 1), own));
+    for (int i = 0; i < tree.children(); ++i) {
+      const auto child = tree.child(i);
+      round.add(recv(child.rank, kept(child.label, child.span)));
+    }
+  });
   // One message to the parent; if that is the root, one per contiguous part, so that it receives in place.
-  std::vector<Step> hand_on;
-  if (is_leaf)
-    hand_on.push_back(send(tree.parent(), own));
-  else if (tree.parent() != s.root)
-    hand_on.push_back(send(tree.parent(), kept(tree.label(), tree.span())));
-  else
+  gather.round([=](Round& round) {
+    if (tree.parent() != tree.root) return round.add(send(tree.parent(), kept(tree.label(), tree.span())));
     for (const auto& part : pieces::subtree(tree, tree.label(), tree.span()))
-      hand_on.push_back(send(s.root, kept(part.label, part.span)));
-  gather.round(std::move(hand_on));
+      round.add(send(tree.root, kept(part.label, part.span)));
+  });
   return gather;
 }
 

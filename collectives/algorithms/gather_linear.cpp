@@ -11,18 +11,16 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.out_counts);
-  const Slice mine = in({0, block[s.rank].count});
+  const Blocks block(s.count, s.size, s.out_blocks);
+  const int rank = s.rank, size = s.size, root = s.root;
   Schedule one;
-  if (s.rank != s.root) {
-    one.round({send(s.root, mine)});
-    return one;
-  }
-  std::vector<Step> steps;
-  for (int i = 0; i < s.size; ++i)
-    if (i != s.rank) steps.push_back(recv(i, out(block[i])));
-  steps.push_back(copy(out(block[s.rank]), mine));
-  one.round(std::move(steps));
+  one.round([=](Round& round) {
+    const Slice mine = in({0, block[rank].count});
+    if (rank != root) return round.add(send(root, mine));
+    for (int i = 0; i < size; ++i)
+      if (i != rank) round.add(recv(i, out(block[i])));
+    round.add(copy(out(block[rank]), mine));
+  });
   return one;
 }
 

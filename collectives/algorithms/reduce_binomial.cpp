@@ -5,8 +5,6 @@
 //   rounds ceil(log2 p)     elements n     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
-#include <ranges>
-
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -15,19 +13,17 @@ namespace tutti {
 Schedule pieces::fold_up(const Node& node, std::size_t count) {
   const Range all{0, count};
   const bool is_root = node.parent < 0;
-  if (is_root && node.children.empty()) return alone(count);
+  const int children = static_cast<int>(node.children().size());
+  if (is_root && children == 0) return alone(count);
   const Slice partial = is_root ? out(all) : scratch(all);
-  Slice gathered = in(all);
   Schedule plan;
-  for (const int child : node.children | std::views::reverse) {
-    plan.round({recv_reduce(child, partial, gathered)});
-    gathered = partial;
-  }
-  if (gathered.memory == Memory::scratch) plan.use_scratch(count);
-  if (is_root)
-    plan.reduced(out(all));
-  else
-    plan.round({send(node.parent, gathered)});
+  plan.rounds(children, [=](int k, Round& round) {
+    const int child = node.children()[static_cast<std::size_t>(children - 1 - k)];
+    round.add(last(recv_reduce(child, partial, k == 0 ? in(all) : partial), is_root && k == children - 1));
+  });
+  if (is_root) return plan;
+  if (children > 0) plan.use_scratch(count);
+  plan.round([=, parent = node.parent](Round& round) { round.add(send(parent, children == 0 ? in(all) : partial)); });
   return plan;
 }
 

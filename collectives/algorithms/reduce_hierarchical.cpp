@@ -15,7 +15,7 @@ namespace tutti {
 namespace {
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   return {log2_ceil(hosts.largest()) + log2_ceil(hosts.count()), s.count};
 }
 
@@ -30,7 +30,7 @@ extern const Algorithm reduce_hierarchical{
     },
     .cost = cost,
     .crossing = [](const Shape& s) -> Crossing {
-      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+      return {times(hosts_of(s).count() - 1, s.count), s.count};
     },
 };
 

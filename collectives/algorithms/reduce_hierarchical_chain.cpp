@@ -17,7 +17,7 @@ namespace {
 Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, pieces::chain), s.count); }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   return {hosts.largest() - 1 + hosts.count() - 1, s.count};
 }
 
@@ -30,7 +30,7 @@ extern const Algorithm reduce_hierarchical_chain{
     .plan = plan,
     .cost = cost,
     .crossing = [](const Shape& s) -> Crossing {
-      return {times(Hosts(s.host, s.size).count() - 1, s.count), s.count};
+      return {times(hosts_of(s).count() - 1, s.count), s.count};
     },
 };
 

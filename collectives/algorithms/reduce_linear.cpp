@@ -14,11 +14,13 @@ namespace {
 Schedule plan(const Shape& s) {
   if (s.size == 1) return pieces::alone(s.count);
   const Range all{0, s.count};
+  const bool is_root = s.rank == s.root;
   Schedule one;
-  if (s.rank != s.root)
-    one.round({send(s.root, in(all))});
-  else
-    pieces::receive_all_and_fold(one, {}, s, out(all), in(all));
+  one.round([=](Round& round) {
+    if (!is_root) return round.add(send(s.root, in(all)));
+    pieces::receive_all(s, out(all), in(all), round);
+  });
+  if (is_root) pieces::fold_received(one, s, out(all), in(all));
   return one;
 }
 

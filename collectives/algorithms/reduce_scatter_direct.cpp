@@ -12,19 +12,18 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.in_counts);
+  const Blocks block(s.count, s.size, s.in_blocks);
   const Slice mine = in(block[s.rank]), result = out({0, mine.count});
   Schedule direct;
-  if (s.size == 1) {
-    direct.round({copy(result, mine)});
-    return direct;
-  }
-  std::vector<Step> sends;
-  for (int k = 1; k < s.size; ++k) {
-    const int ahead = modulo(s.rank + k, s.size);
-    sends.push_back(send(ahead, in(block[ahead])));
-  }
-  pieces::receive_all_and_fold(direct, std::move(sends), s, result, mine);
+  direct.round([=](Round& round) {
+    if (s.size == 1) return round.add(copy(result, mine));
+    for (int k = 1; k < s.size; ++k) {
+      const int ahead = modulo(s.rank + k, s.size);
+      round.add(send(ahead, in(block[ahead])));
+    }
+    pieces::receive_all(s, result, mine, round);
+  });
+  pieces::fold_received(direct, s, result, mine);
   return direct;
 }
 

@@ -10,7 +10,7 @@
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
@@ -19,123 +19,143 @@
 namespace tutti {
 namespace {
 
-/// Slices that are sent together.
-using Bundle = std::vector<Slice>;
+/// Blocks that are sent together, one for each of `ranks`, which follow one another in a column.
+struct Bundle {
+  enum class Place {
+    given,   ///< in `in`
+    packed,  ///< one after another in scratch, from `at` on
+    results  ///< the first, this rank's own, in `out`, the others in scratch, from `at` on
+  } place = Place::given;
+  std::span<const int> ranks = {};
+  std::size_t first = 0;  ///< the place of the first rank among those of all columns
+  std::size_t at = 0;
+};
 
-std::size_t total(const Bundle& bundle) {
-  std::size_t sum = 0;
-  for (const Slice& slice : bundle) sum += slice.count;
-  return sum;
-}
+/// Where the blocks are. Plain data, since the rounds keep it.
+struct Parts {
+  const Hosts* hosts;
+  Blocks block;
+  std::size_t count;        // of each block
+  const BlockTable* table;  // or their own counts
 
-/// Consecutive slices of scratch from `at` on, with the counts of `bundle`.
-Bundle scratch_like(const Bundle& bundle, std::size_t at) {
-  Bundle copy;
-  for (const Slice& slice : bundle) {
-    copy.push_back(scratch({at, slice.count}));
-    at += slice.count;
+  /// The elements of all blocks before this place among those of all columns.
+  std::size_t before(std::size_t place) const { return table != nullptr ? table->by_column()[place] : place * count; }
+  std::size_t total(const Bundle& bundle) const {
+    return before(bundle.first + bundle.ranks.size()) - before(bundle.first);
   }
-  return copy;
+  Bundle column(int host, int column) const {
+    return {Bundle::Place::given, hosts->column(host, column), hosts->column_begin(host, column)};
+  }
+  Bundle whole_column(int column) const {
+    if (column >= hosts->columns()) return {};
+    return {Bundle::Place::given, hosts->whole_column(column), hosts->column_begin(0, column)};
+  }
+  /// The most elements of a column, and of one host's part of column `index`.
+  std::size_t largest_column() const {
+    return table != nullptr ? table->largest_column() : hosts->whole_column(0).size() * count;
+  }
+  std::size_t largest_part(int index) const {
+    if (table != nullptr) return table->largest_part();
+    return times((hosts->largest() - index - 1) / hosts->columns() + 1, count);
+  }
+  Slice slice(const Bundle& bundle, std::size_t i) const {
+    const Range own = block[bundle.ranks[i]];
+    if (bundle.place == Bundle::Place::given) return in(own);
+    if (bundle.place == Bundle::Place::packed)
+      return scratch({bundle.at + before(bundle.first + i) - before(bundle.first), own.count});
+    return i == 0 ? out({0, own.count})
+                  : scratch({bundle.at + before(bundle.first + i) - before(bundle.first + 1), own.count});
+  }
+};
+
+Bundle moved(Bundle bundle, Bundle::Place place, std::size_t at) {
+  bundle.place = place;
+  bundle.at = at;
+  return bundle;
 }
 
-/// Ring reduce-scatter of bundles: given[i] is this rank's contribution for member i, and the sum for this rank ends
-/// in `into`. Partial results alternate between two areas of scratch from `at` on.
-Schedule fold_bundles(Ring ring, const std::vector<Bundle>& given, const Bundle& into, std::size_t at) {
-  const auto mine = [&](int i) -> const Bundle& { return given[static_cast<std::size_t>(modulo(i, ring.size))]; };
-  std::size_t largest = 0;
-  for (const Bundle& bundle : given) largest = std::max(largest, total(bundle));
+/// Ring reduce-scatter of bundles: given(i) is this rank's contribution for member i, and the sum for this rank ends
+/// in `into`. Partial results alternate between two areas of scratch from `at` on, of `largest` elements each.
+template <typename Given>
+Schedule fold_bundles(Ring ring, const Parts& parts, Given given, const Bundle& into, Range areas) {
   Schedule plan;
-  if (ring.size > 2) plan.use_scratch(at + 2 * largest);
-  Bundle leaving = mine(ring.rank - 1);
-  for (int k = 0; k < ring.size - 1; ++k) {
-    const Bundle& own = mine(ring.rank - k - 2);
-    Bundle arriving = k == ring.size - 2 ? into : scratch_like(own, at + static_cast<std::size_t>(k % 2) * largest);
-    std::vector<Step> steps;
-    for (const Slice& slice : leaving) steps.push_back(send(ring.next(), slice));
-    for (std::size_t i = 0; i < own.size(); ++i) steps.push_back(recv_reduce(ring.prev(), arriving[i], own[i]));
-    plan.round(std::move(steps));
-    leaving = std::move(arriving);
-  }
+  if (ring.size > 2) plan.use_scratch(areas.offset + 2 * areas.count);
+  plan.rounds(ring.size - 1, [=](int k, Round& round) {
+    const auto partial = [&](int in_round) {  // what arrives then, and leaves in the next one
+      return moved(given(modulo(ring.rank - in_round - 2, ring.size)), Bundle::Place::packed,
+                   areas.offset + static_cast<std::size_t>(in_round % 2) * areas.count);
+    };
+    const bool is_last = k == ring.size - 2;
+    const Bundle leaving = k == 0 ? given(modulo(ring.rank - 1, ring.size)) : partial(k - 1);
+    const Bundle own = given(modulo(ring.rank - k - 2, ring.size)), arriving = is_last ? into : partial(k);
+    for (std::size_t i = 0; i < leaving.ranks.size(); ++i) round.add(send(ring.next(), parts.slice(leaving, i)));
+    for (std::size_t i = 0; i < own.ranks.size(); ++i)
+      round.add(last(recv_reduce(ring.prev(), parts.slice(arriving, i), parts.slice(own, i)), is_last));
+  });
   return plan;
 }
 
-/// The sums of this rank's host for a column, split by host.
-std::vector<Bundle> split_by_host(const Hosts& hosts, int column, const Bundle& sums) {
-  std::vector<Bundle> parts;
-  auto begin = sums.begin();
-  for (int host = 0; host < hosts.count(); ++host) {
-    const auto end = begin + std::ssize(hosts.column(host, column));
-    parts.emplace_back(begin, end);
-    begin = end;
-  }
-  return parts;
-}
-
-/// Reduces the hosts' sums for this rank's column into `out`, and forwards those for extra ranks of the host.
-Schedule across_hosts(const Shape& s, const Hosts& hosts, const Bundle& sums, std::size_t at) {
+/// Reduces the hosts' sums for this rank's column into `out`, and forwards those for extra ranks of the host. The sums
+/// are in the first `kept` elements of scratch; if there are none, this rank is alone on its host, and they are in
+/// `in`.
+Schedule across_hosts(const Shape& s, const Parts& parts, bool is_packed, std::size_t kept) {
+  const Hosts& hosts = *parts.hosts;
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
-  const std::vector<Bundle> by_host = split_by_host(hosts, index, sums);
-  const std::vector<int> served = hosts.column(host, index);  // this rank is first
-  Bundle results = by_host[static_cast<std::size_t>(host)];
-  results[0] = out({0, results[0].count});
-  std::vector<Step> hand_on;
-  for (std::size_t i = 1; i < served.size(); ++i) {
-    results[i] = scratch({at, results[i].count});
-    at += results[i].count;
-    hand_on.push_back(send(served[i], results[i]));
-  }
-  Schedule plan;
-  plan.use_scratch(at);
-  plan.then(fold_bundles({host, hosts.count()}, by_host, results, at).on(hosts.across(index)));
-  for (const Slice& result : results) plan.reduced(result);
-  plan.round(std::move(hand_on));
+  const Bundle served = parts.column(host, index);  // this rank is first
+  const Bundle results = moved(served, Bundle::Place::results, kept);
+  const std::size_t begin = parts.before(hosts.column_begin(0, index));
+  const auto sums = [=](int h) {
+    const Bundle mine = parts.column(h, index);
+    return is_packed ? moved(mine, Bundle::Place::packed, parts.before(mine.first) - begin) : mine;
+  };
+  const std::size_t end = kept + parts.total(served) - parts.block[s.rank].count;
+  Schedule plan = fold_bundles({host, hosts.count()}, parts, sums, results, {end, parts.largest_part(index)})
+                      .on(Members::across(hosts, index));
+  plan.use_scratch(end);
+  plan.round([=](Round& round) {
+    for (std::size_t i = 1; i < served.ranks.size(); ++i) round.add(send(served.ranks[i], parts.slice(results, i)));
+  });
   return plan;
 }
 
 Schedule plan(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
-  const Blocks block(s.count, s.size, s.in_counts);
+  const Hosts& hosts = hosts_of(s);
+  const Parts parts{&hosts, Blocks(s.count, s.size, s.in_blocks), s.count, s.in_blocks};
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank), columns = hosts.columns();
   const Ring inside{index, hosts.size_of(host)};
-  const Slice result = out({0, block[s.rank].count});
-
-  std::vector<Bundle> for_member(static_cast<std::size_t>(inside.size));
-  for (int column = 0; column < columns; ++column)
-    for (int h = 0; h < hosts.count(); ++h)
-      for (const int rank : hosts.column(h, column))
-        for_member[static_cast<std::size_t>(column)].push_back(in(block[rank]));
-  Bundle sums = for_member[static_cast<std::size_t>(index)];
+  const Slice mine = in(parts.block[s.rank]), result = out({0, mine.count});
+  const bool is_one_host = hosts.count() == 1, is_packed = inside.size > 1 && !is_one_host;
+  Schedule whole;
   if (s.size == 1) {
-    Schedule plan;
-    plan.round({copy(result, sums[0])});
-    return plan;
+    whole.round([=](Round& round) { round.add(copy(result, mine)); });
+    return whole;
   }
-  std::size_t kept = 0;  // elements of scratch used by the sums
-  if (inside.size > 1 && hosts.count() == 1) {
-    sums = {result};
-  } else if (inside.size > 1) {
-    kept = total(sums);
-    sums = scratch_like(sums, 0);
-  }
-  Schedule whole = fold_bundles(inside, for_member, sums, kept).on(hosts[host]);
+  const Bundle own = parts.whole_column(index);
+  const std::size_t kept = is_packed ? parts.total(own) : 0;  // elements of scratch used by the sums
+  const Bundle sums = moved(own, is_one_host ? Bundle::Place::results : Bundle::Place::packed, 0);
+  whole =
+      fold_bundles(inside, parts, [=](int i) { return parts.whole_column(i); }, sums, {kept, parts.largest_column()})
+          .on(hosts[host]);
   whole.use_scratch(kept);
-  if (hosts.count() == 1)
-    whole.reduced(result);
-  else if (index < columns)
-    whole.then(across_hosts(s, hosts, sums, kept));
-  else
-    whole.round({recv(hosts[host][static_cast<std::size_t>(index % columns)], result)});
+  if (is_one_host) return whole;
+  whole = std::move(whole).partial();
+  if (index < columns) {
+    whole.then(across_hosts(s, parts, is_packed, kept));
+    return whole;
+  }
+  whole.round([=, carrier = hosts[host][static_cast<std::size_t>(index % columns)]](Round& round) {
+    round.add(recv(carrier, result));
+  });
   return whole;
 }
 
 Cost cost(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   std::size_t blocks = 0;
   for (int rank = 0; rank < s.size; ++rank) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const bool carries = index < hosts.columns();
-    std::size_t column = 0;  // ranks of the column, on all hosts
-    for (int h = 0; carries && h < hosts.count(); ++h) column += hosts.column(h, index).size();
+    const std::size_t column = carries ? hosts.whole_column(index).size() : 0;
     const std::size_t own = carries ? hosts.column(host, index).size() : 0;
     std::size_t sent = hosts.size_of(host) > 1 ? static_cast<std::size_t>(s.size) - column : 0;
     if (carries && hosts.count() > 1) sent += column - own + (own - 1);
@@ -146,7 +166,7 @@ Cost cost(const Shape& s) {
 }
 
 Crossing crossing(const Shape& s) {
-  const Hosts hosts(s.host, s.size);
+  const Hosts& hosts = hosts_of(s);
   return {times(s.size * (hosts.count() - 1), s.count), times(s.size - hosts.smallest(), s.count)};
 }
 

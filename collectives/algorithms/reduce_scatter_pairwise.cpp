@@ -12,15 +12,15 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.in_counts);
-  const Slice mine = in(block[s.rank]), result = out({0, mine.count});
+  const Blocks block(s.count, s.size, s.in_blocks);
+  const int rank = s.rank, size = s.size;
+  const Slice mine = in(block[rank]), result = out({0, mine.count});
   Schedule exchange;
-  if (s.size == 1) exchange.round({copy(result, mine)});
-  for (int k = 1; k < s.size; ++k) {
-    const int ahead = modulo(s.rank + k, s.size), behind = modulo(s.rank - k, s.size);
-    exchange.round({send(ahead, in(block[ahead])), recv_reduce(behind, result, k == 1 ? mine : result)});
-  }
-  exchange.reduced(result);
+  if (size == 1) exchange.round([=](Round& round) { round.add(copy(result, mine)); });
+  exchange.rounds(size - 1, [=](int i, Round& round) {
+    const int ahead = modulo(rank + i + 1, size), behind = modulo(rank - i - 1, size);
+    round.add(send(ahead, in(block[ahead])), last(recv_reduce(behind, result, i == 0 ? mine : result), i == size - 2));
+  });
   return exchange;
 }
 

@@ -13,21 +13,21 @@ namespace {
 
 Schedule plan(const Shape& s) {
   const Ring ring{s.rank, s.size};
-  const Blocks block(s.count, s.size, s.in_counts);
+  const Blocks block(s.count, s.size, s.in_blocks);
   const Slice result = out({0, block[s.rank].count});
-  Schedule ring_plan;
-  if (s.size == 1) ring_plan.round({copy(result, in(block[0]))});
-  Slice leaving = in(block[s.rank - 1]);
-  for (int k = 0; k < s.size - 1; ++k) {
-    const Range own = block[s.rank - k - 2];
-    const Slice arriving =
-        k == s.size - 2 ? result : scratch({static_cast<std::size_t>(k % 2) * block.largest(), own.count});
-    ring_plan.round({send(ring.next(), leaving), recv_reduce(ring.prev(), arriving, in(own))});
-    leaving = arriving;
-  }
-  if (s.size > 2) ring_plan.use_scratch(2 * block.largest());
-  ring_plan.reduced(result);
-  return ring_plan;
+  Schedule plan;
+  if (s.size == 1) plan.round([=](Round& round) { round.add(copy(result, in(block[0]))); });
+  plan.rounds(s.size - 1, [=](int k, Round& round) {
+    const auto partial = [&](int in_round, Range of) {  // what arrives then, and leaves in the next one
+      return scratch({static_cast<std::size_t>(in_round % 2) * block.largest(), of.count});
+    };
+    const Range leaving = block[ring.rank - k - 1], own = block[ring.rank - k - 2];
+    const bool is_last = k == ring.size - 2;
+    round.add(send(ring.next(), k == 0 ? in(leaving) : partial(k - 1, leaving)),
+              last(recv_reduce(ring.prev(), is_last ? result : partial(k, own), in(own)), is_last));
+  });
+  if (s.size > 2) plan.use_scratch(2 * block.largest());
+  return plan;
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 
 namespace tutti {
 
-std::vector<pieces::Part> pieces::subtree(const BinomialTree& tree, int label, int span) {
+pieces::Parts pieces::subtree(const BinomialTree& tree, int label, int span) {
   const int wrap = tree.size - tree.root;  // label of rank 0, unless it is the root
-  if (label < wrap && wrap < label + span) return {{label, wrap - label}, {wrap, label + span - wrap}};
-  return {{label, span}};
+  if (label < wrap && wrap < label + span) return {{Part{label, wrap - label}, Part{wrap, label + span - wrap}}, 2};
+  return {{Part{label, span}, Part{}}, 1};
 }
 
 Slice pieces::within(const Blocks& packed, const BinomialTree& tree, int label, int span) {
@@ -24,37 +24,45 @@ Slice pieces::within(const Blocks& packed, const BinomialTree& tree, int label, 
 
 namespace {
 
-Schedule plan(const Shape& s) {
+Schedule at_root(const Shape& s) {
   const BinomialTree tree{s.rank, s.size, s.root};
   const Blocks block(s.count, s.size);
-  const Blocks packed = block.rotated(s.root);
-  const Slice own = out({0, block[s.rank].count});
   Schedule scatter;
-  std::vector<Step> down;
-  if (s.rank == s.root) {
-    for (const auto& child : tree.children())
+  scatter.round([=](Round& round) {
+    for (int i = 0; i < tree.children(); ++i) {
+      const auto child = tree.child(i);
       for (const auto& part : pieces::subtree(tree, child.label, child.span))
-        down.push_back(send(child.rank, in(block.run(tree.rank_of(part.label), part.span))));
-    down.push_back(copy(own, in(block[s.rank])));
-    scatter.round(std::move(down));
-    return scatter;
-  }
-  const auto kept = [&](int label, int span) { return pieces::within(packed, tree, label, span); };
+        round.add(send(child.rank, in(block.run(tree.rank_of(part.label), part.span))));
+    }
+    round.add(copy(out({0, block[tree.rank].count}), in(block[tree.rank])));
+  });
+  return scatter;
+}
+
+Schedule plan(const Shape& s) {
+  if (s.rank == s.root) return at_root(s);
+  const BinomialTree tree{s.rank, s.size, s.root};
+  const Blocks packed = Blocks(s.count, s.size).rotated(s.root);
+  const Slice own = out({0, s.count});
+  const auto kept = [=](int label, int span) { return pieces::within(packed, tree, label, span); };
+  Schedule scatter;
   if (tree.span() == 1) {
-    scatter.round({recv(tree.parent(), own)});
+    scatter.round([=](Round& round) { round.add(recv(tree.parent(), own)); });
     return scatter;
   }
-  std::vector<Step> arrive;
-  if (tree.parent() != s.root)
-    arrive.push_back(recv(tree.parent(), kept(tree.label(), tree.span())));
-  else
-    for (const auto& part : pieces::subtree(tree, tree.label(), tree.span()))
-      arrive.push_back(recv(s.root, kept(part.label, part.span)));
   scatter.use_scratch(packed.run(tree.label(), tree.span()).count);
-  scatter.round(std::move(arrive));
-  for (const auto& child : tree.children()) down.push_back(send(child.rank, kept(child.label, child.span)));
-  down.push_back(copy(own, kept(tree.label(), 1)));
-  scatter.round(std::move(down));
+  scatter.round([=](Round& round) {
+    if (tree.parent() != tree.root) return round.add(recv(tree.parent(), kept(tree.label(), tree.span())));
+    for (const auto& part : pieces::subtree(tree, tree.label(), tree.span()))
+      round.add(recv(tree.root, kept(part.label, part.span)));
+  });
+  scatter.round([=](Round& round) {
+    for (int i = 0; i < tree.children(); ++i) {
+      const auto child = tree.child(i);
+      round.add(send(child.rank, kept(child.label, child.span)));
+    }
+    round.add(copy(own, kept(tree.label(), 1)));
+  });
   return scatter;
 }
 

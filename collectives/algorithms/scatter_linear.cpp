@@ -11,20 +11,18 @@ namespace tutti {
 namespace {
 
 Schedule plan(const Shape& s) {
-  const Blocks block(s.count, s.size, s.in_counts);
-  const Slice mine = out({0, block[s.rank].count});
+  const Blocks block(s.count, s.size, s.in_blocks);
+  const int rank = s.rank, size = s.size, root = s.root;
   Schedule one;
-  if (s.rank != s.root) {
-    one.round({recv(s.root, mine)});
-    return one;
-  }
-  std::vector<Step> steps;
-  for (int k = 1; k < s.size; ++k) {
-    const int peer = modulo(s.rank + k, s.size);
-    steps.push_back(send(peer, in(block[peer])));
-  }
-  steps.push_back(copy(mine, in(block[s.rank])));
-  one.round(std::move(steps));
+  one.round([=](Round& round) {
+    const Slice mine = out({0, block[rank].count});
+    if (rank != root) return round.add(recv(root, mine));
+    for (int k = 1; k < size; ++k) {
+      const int peer = modulo(rank + k, size);
+      round.add(send(peer, in(block[peer])));
+    }
+    round.add(copy(mine, in(block[rank])));
+  });
   return one;
 }
 

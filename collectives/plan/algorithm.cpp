@@ -1,6 +1,7 @@
 // The catalog of algorithms. Its table is generated from the files in algorithms/.
 #include "collectives/plan/algorithm.hpp"
 
+#include "collectives/plan/geometry.hpp"
 #include "tutti/topology.hpp"
 
 namespace tutti {
@@ -10,7 +11,7 @@ Cost cost_of(const Algorithm& algorithm, const Shape& shape) {
 }
 
 Crossing crossing_of(const Algorithm& algorithm, const Shape& shape) {
-  return Hosts(shape.host, shape.size).count() == 1 ? Crossing{} : algorithm.crossing(shape);
+  return hosts_of(shape).count() == 1 ? Crossing{} : algorithm.crossing(shape);
 }
 
 const Algorithm* find_algorithm(Kind kind, std::string_view name) noexcept {

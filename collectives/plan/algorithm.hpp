@@ -42,6 +42,8 @@ struct Algorithm {
   bool (*fits)(const Shape&) = nullptr;  ///< null: any shape
   /// For crossing_of(); null: the algorithm does not use the hosts.
   Crossing (*crossing)(const Shape&) = nullptr;
+  /// The number of parts into which a block, or the buffer, is divided for its shortest messages; null: 1.
+  int (*parts)(const Shape&) = nullptr;
 };
 
 /// An algorithm's formulas for the form without counts per rank; they ignore shape.rank. One rank alone sends nothing,

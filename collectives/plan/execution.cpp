@@ -4,8 +4,8 @@
 
 namespace tutti {
 
-void Execution::play(std::shared_ptr<const Schedule> plan, const LaneMemory& memory, const Tag& tag, Signature call) {
-  plan_ = std::move(plan);
+void Execution::play(const Schedule& plan, const LaneMemory& memory, const Tag& tag, Signature call) {
+  plan_ = &plan;
   memory_ = memory;
   tag_ = tag;
   call_ = call.bits;
@@ -15,25 +15,21 @@ void Execution::play(std::shared_ptr<const Schedule> plan, const LaneMemory& mem
 }
 
 void Execution::advance() {
-  while (failure_.ok() && round_ < plan_->rounds().size()) {
-    const auto& round = plan_->rounds()[round_++];
+  while (failure_.ok() && round_ < plan_->rounds()) {
     open_ = 1;  // guard: steps that end at once must not start the next round yet
-    for (const Step& step : round) post(step);
+    plan_->play(round_++, [this](const Step& step) { post(step); });
     if (--open_ > 0) return;
   }
-  plan_.reset();
+  plan_ = nullptr;
   owner_.ended(*this, failure_);
 }
 
 void Execution::post(const Step& step) {
+  if (step.verb == Step::Verb::copy) return copy(step);
   const std::size_t bytes = step.slice.count * memory_.fold.width();
   std::byte* const data = at(step.slice);
   Fold fold = memory_.fold;
   if (step.last) fold.divisor = memory_.last_divisor;
-  if (step.verb == Step::Verb::copy) {
-    if (const std::byte* from = at(step.with); from != data && bytes > 0) std::memmove(data, from, bytes);
-    return;
-  }
   if (step.verb == Step::Verb::fold) return fold(data, at(step.with), at(step.from), bytes);
   const int peer = group_.members[static_cast<std::size_t>(step.peer)];
   const auto done = [this](const Status& status) { step_done(status); };
@@ -45,6 +41,14 @@ void Execution::post(const Step& step) {
   }
 }
 
+void Execution::copy(const Step& step) const {
+  each_run(step.slice, step.with, [&](std::size_t into, std::size_t from, std::size_t count) {
+    std::byte* const data = at(step.slice.memory, into);
+    if (const std::byte* source = at(step.with.memory, from); source != data)
+      std::memmove(data, source, count * memory_.fold.width());
+  });
+}
+
 void Execution::step_done(const Status& status) {
   if (failure_.ok() && !status.ok()) {
     failure_ = status;  // report the first failure
@@ -54,15 +58,17 @@ void Execution::step_done(const Status& status) {
 }
 
 std::string Execution::where() const {
-  if (!plan_) return "idle";
-  std::string text = "in round " + std::to_string(round_) + " of " + std::to_string(plan_->rounds().size());
+  if (plan_ == nullptr) return "idle";
+  std::string text = "in round " + std::to_string(round_) + " of " + std::to_string(plan_->rounds());
   if (round_ == 0) return text;
-  std::string peers;
-  for (const Step& step : plan_->rounds()[round_ - 1])
-    if (step.peer >= 0)
-      peers +=
-          (peers.empty() ? " with rank " : ", ") + std::to_string(group_.members[static_cast<std::size_t>(step.peer)]);
-  return text + peers;
+  constexpr std::size_t most_named = 16;
+  std::size_t peers = 0;
+  plan_->play(round_ - 1, [&](const Step& step) {
+    if (step.peer < 0 || ++peers > most_named) return;
+    text += (peers == 1 ? " with rank " : ", ") + std::to_string(group_.members[static_cast<std::size_t>(step.peer)]);
+  });
+  if (peers > most_named) text += ", and in " + std::to_string(peers - most_named) + " more messages";
+  return text;
 }
 
 }  // namespace tutti

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,15 +48,15 @@ class ExecutionOwner {
   virtual void ended(Execution& execution, const Status& status) = 0;
 };
 
-/// Runs the rounds in order: a round starts when all steps of the previous one have ended. All functions: token held.
-/// The transport, the group and the owner must outlive it.
+/// Runs the rounds in order: a round starts when all steps of the previous one have ended, and each step of a round as
+/// soon as the schedule has made it. All functions: token held. The transport, the group and the owner must outlive it.
 class Execution {
  public:
   Execution(Transport& wire, const Group& group, ExecutionOwner& owner) : wire_(wire), group_(group), owner_(owner) {}
 
-  /// Starts a schedule; may be called again after the end. Calls the owner's ended() once per schedule, possibly
-  /// before it returns.
-  void play(std::shared_ptr<const Schedule> plan, const LaneMemory& memory, const Tag& tag, Signature call);
+  /// Starts a schedule, which must last until the end; may be called again then. Calls the owner's ended() once per
+  /// schedule, possibly before it returns.
+  void play(const Schedule& plan, const LaneMemory& memory, const Tag& tag, Signature call);
 
   bool busy() const noexcept { return plan_ != nullptr; }
 
@@ -67,20 +66,22 @@ class Execution {
  private:
   void advance();
   void post(const Step& step);
+  void copy(const Step& step) const;
   void step_done(const Status& status);
-  std::byte* at(const Slice& slice) const noexcept {
-    return memory_.view(slice.memory).at(slice.offset, memory_.fold.width());
+  std::byte* at(Memory memory, std::size_t element) const noexcept {
+    return memory_.view(memory).at(element, memory_.fold.width());
   }
+  std::byte* at(const Slice& slice) const noexcept { return at(slice.memory, slice.offset); }
 
   Transport& wire_;
   const Group& group_;
   ExecutionOwner& owner_;
-  std::shared_ptr<const Schedule> plan_;
+  const Schedule* plan_ = nullptr;
   LaneMemory memory_;
   Tag tag_;
   std::uint64_t call_ = 0;
-  std::size_t round_ = 0;  // the next round
-  std::size_t open_ = 0;   // steps of the current round that have not ended
+  int round_ = 0;         // the next round
+  std::size_t open_ = 0;  // steps of the current round that have not ended
   Status failure_;
 };
 

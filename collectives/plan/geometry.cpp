@@ -1,72 +1,74 @@
 // Geometry: see geometry.hpp.
 #include "collectives/plan/geometry.hpp"
 
-#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "tutti/topology.hpp"
 
 namespace tutti {
 
-namespace {
-/// The offset of chunk i of `count` elements in `parts` chunks, 0 <= i <= parts.
-std::size_t chunk_begin(std::size_t count, int parts, int i) noexcept {
-  const auto n = static_cast<std::size_t>(parts), k = static_cast<std::size_t>(i);
-  return k * (count / n) + std::min(k, count % n);
-}
-}  // namespace
-
-Range Chunks::operator[](int i) const noexcept { return run(modulo(i, parts_), 1); }
-
-Range Chunks::run(int first, int n) const noexcept {
-  const std::size_t begin = chunk_begin(count_, parts_, first);
-  return {begin, chunk_begin(count_, parts_, first + n) - begin};
-}
-
-Blocks::Blocks(std::size_t count, int parts, std::span<const std::size_t> counts) : count_(count), parts_(parts) {
+void BlockTable::assign(std::span<const std::size_t> counts, const Hosts* hosts) {
+  offsets_.clear();
+  by_column_.clear();
+  largest_ = largest_column_ = largest_part_ = 0;
   if (counts.empty()) return;
+  offsets_.reserve(counts.size() + 1);
   offsets_.push_back(0);
-  for (const std::size_t n : counts) offsets_.push_back(offsets_.back() + n);
+  for (const std::size_t count : counts) {
+    offsets_.push_back(offsets_.back() + count);
+    largest_ = std::max(largest_, count);
+  }
+  if (hosts == nullptr) return;
+  by_column_.reserve(counts.size() + 1);
+  by_column_.push_back(0);
+  for (int column = 0; column < hosts->columns(); ++column) {
+    const std::size_t column_begin = by_column_.back();
+    for (int host = 0; host < hosts->count(); ++host) {
+      const std::size_t begin = by_column_.back();
+      for (const int rank : hosts->column(host, column))
+        by_column_.push_back(by_column_.back() + counts[static_cast<std::size_t>(rank)]);
+      largest_part_ = std::max(largest_part_, by_column_.back() - begin);
+    }
+    largest_column_ = std::max(largest_column_, by_column_.back() - column_begin);
+  }
 }
 
-Blocks::Blocks(const Chunks& chunks) : count_(0), parts_(chunks.parts()) {
-  for (int i = 0; i < parts_; ++i) offsets_.push_back(chunks[i].offset);
-  offsets_.push_back(chunks.run(0, parts_).count);
+Blocks Blocks::rotated(int first) const noexcept {
+  Blocks turned = *this;
+  turned.first_ = first;
+  return turned;
 }
 
-Range Blocks::operator[](int i) const noexcept { return run(modulo(i, parts_), 1); }
-
-Range Blocks::run(int first, int n) const noexcept {
-  const auto a = static_cast<std::size_t>(first), b = static_cast<std::size_t>(first + n);
-  if (offsets_.empty()) return {a * count_, (b - a) * count_};
-  return {offsets_[a], offsets_[b] - offsets_[a]};
+std::size_t Blocks::turned(int i) const noexcept {
+  const std::size_t skipped = stored(first_);
+  return i <= parts_ - first_ ? stored(first_ + i) - skipped : stored(parts_) - skipped + stored(first_ + i - parts_);
 }
-
-Blocks Blocks::rotated(int first) const {
-  if (offsets_.empty()) return *this;
-  std::vector<std::size_t> counts;
-  for (int i = 0; i < parts_; ++i) counts.push_back((*this)[first + i].count);
-  return {count_, parts_, counts};
-}
-
-std::size_t Blocks::largest() const noexcept {
-  std::size_t most = 0;
-  for (int i = 0; i < parts_; ++i) most = std::max(most, (*this)[i].count);
-  return most;
-}
-
-std::size_t Blocks::total() const noexcept { return run(0, parts_).count; }
 
 int BinomialTree::reach() const noexcept {
   const int v = label();
   return v == 0 ? 1 << log2_ceil(size) : v & -v;
 }
 
-int BinomialTree::span() const noexcept { return std::min(reach(), size - label()); }
+int BinomialTree::children() const noexcept {
+  const int others = span() - 1;  // in the subtree; the first child is as far ahead as a power of two can be
+  return others == 0 ? 0 : log2_floor(others) + 1;
+}
 
-std::vector<BinomialTree::Child> BinomialTree::children() const {
-  std::vector<Child> all;
-  const int v = label();
-  for (int bit = reach() / 2; bit > 0; bit /= 2)
-    if (v + bit < size) all.push_back({v + bit, rank_of(v + bit), std::min(bit, size - v - bit)});
-  return all;
+BinomialTree::Child BinomialTree::child(int i) const noexcept {
+  const int bit = 1 << (children() - 1 - i), v = label() + bit;
+  return {v, rank_of(v), std::min(bit, size - v)};
+}
+
+const Hosts& hosts_of(const Shape& shape) {
+  if (shape.hosts != nullptr) return *shape.hosts;
+  struct Kept {
+    std::mutex mutex;
+    std::map<int, Hosts> by_size;
+  };
+  static Kept& kept = *new Kept;  // lasts as long as any schedule that refers to it
+  const std::lock_guard lock(kept.mutex);
+  return kept.by_size.try_emplace(shape.size, std::span<const int>(), shape.size).first->second;
 }
 
 }  // namespace tutti

@@ -1,29 +1,18 @@
 #include "collectives/plan/planned_backend.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "transports/causes.hpp"
 #include "transports/core/layout.hpp"
 
 namespace tutti {
 
-std::shared_ptr<const Schedule> PlanCache::plan(const Algorithm& algorithm, const Shape& shape) {
-  std::lock_guard lock(mutex_);
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->algorithm != &algorithm || entry->count != shape.count || entry->root != shape.root) continue;
-    entries_.splice(entries_.begin(), entries_, entry);
-    return entry->schedule;
-  }
-  if (entries_.size() == capacity) entries_.pop_back();
-  entries_.push_front({&algorithm, shape.count, shape.root, std::make_shared<const Schedule>(algorithm.plan(shape))});
-  return entries_.front().schedule;
-}
-
 namespace {
 
-bool can_play(const Algorithm& algorithm, const Collective& call, const Group& group) {
+bool can_play(const Algorithm& algorithm, const Collective& call, const Hosts& hosts, int size) {
   if (call.variable && !algorithm.variable) return false;
-  const Shape shape{.size = group.size(), .count = call.in.count, .root = call.root, .host = group.host};
+  const Shape shape{.size = size, .count = call.in.count, .root = call.root, .hosts = &hosts};
   return algorithm.fits == nullptr || algorithm.fits(shape);
 }
 
@@ -31,14 +20,21 @@ bool can_play(const Algorithm& algorithm, const Collective& call, const Group& g
 
 PlannedBackend::PlannedBackend(Transport& wire, const Group& group, const Settings& settings)
     : group_(group),
-      shared_{wire, group_, plans_, static_cast<std::size_t>(settings.lane_bytes),
+      hosts_(group.table ? group.table : std::make_shared<const Hosts>(group.host, group.size())),
+      shared_{wire,
+              group_,
+              *hosts_,
+              plans_,
+              static_cast<std::size_t>(settings.lane_bytes),
               static_cast<std::size_t>(settings.max_lanes)} {}
 
 PlannedBackend::~PlannedBackend() = default;
 
 const Algorithm* PlannedBackend::algorithm(const Collective& call, std::string_view wanted) const {
   for (const Algorithm* one : catalog())
-    if (one->kind == call.kind && (wanted.empty() || one->name == wanted) && can_play(*one, call, group_)) return one;
+    if (one->kind == call.kind && (wanted.empty() || one->name == wanted) &&
+        can_play(*one, call, *hosts_, group_.size()))
+      return one;
   return nullptr;
 }
 
@@ -56,8 +52,8 @@ Status PlannedBackend::supports(const Collective& call, std::string_view wanted)
   if (call.variable && !known->variable)
     return Status::failure(Code::invalid, quoted + " does not take counts per rank (" + kind + "v)");
   return Status::failure(Code::invalid, quoted + " does not work on " + std::to_string(group_.size()) + " ranks of " +
-                                            std::to_string(group_.hosts()) + " host" +
-                                            (group_.hosts() == 1 ? "" : "s") + "; the others are " +
+                                            std::to_string(hosts_->count()) + " host" +
+                                            (hosts_->count() == 1 ? "" : "s") + "; the others are " +
                                             algorithm_names(call.kind));
 }
 
@@ -122,14 +118,16 @@ void PlannedCall::cut_into_lanes() {
   blocks_in_ = blocks_in(call_->kind, size);
   blocks_out_ = blocks_out(call_->kind, size);
 
-  const std::size_t whole = count_ * std::max(blocks_in_, blocks_out_) * size_of(call_->in.dtype);
-  lanes_ = 1;
-  if (algorithm_->lanes && !call_->variable && count_ > 0 && size > 1)
-    lanes_ = std::clamp<std::size_t>((whole + shared_.lane_bytes - 1) / shared_.lane_bytes, 1, count_);
-  lane_count_ = (count_ + lanes_ - 1) / lanes_;
-  if (lane_count_ > 0) lanes_ = (count_ + lane_count_ - 1) / lane_count_;
-  lanes_ = std::max<std::size_t>(lanes_, 1);
-  slots_ = std::min(lanes_, shared_.max_lanes);
+  lanes_ = {1, count_};
+  if (call_->variable) {
+    const Hosts* const hosts = algorithm_->crossing != nullptr ? &shared_.hosts : nullptr;
+    in_table_.assign(call_->in_counts, hosts);
+    out_table_.assign(call_->out_counts, hosts);
+  } else {
+    const Shape shape{.size = size, .count = count_, .root = call_->root, .hosts = &shared_.hosts};
+    lanes_ = lanes_of(*algorithm_, shape, size_of(call_->in.dtype), shared_.lane_bytes);
+  }
+  slots_ = std::min(lanes_.number, shared_.max_lanes);
   ExecutionOwner& owner = *this;
   while (executions_.size() < slots_)
     executions_.push_back(std::make_unique<Execution>(shared_.wire, shared_.group, owner));
@@ -147,13 +145,17 @@ void PlannedCall::copy_input() {
 }
 
 void PlannedCall::trim() noexcept {
+  for (const Schedule** plan : {&plan_, &last_plan_})
+    if (*plan != nullptr) shared_.plans.give_back(*std::exchange(*plan, nullptr));
   constexpr std::size_t most = 64 << 10;
   if (scratch_.capacity() > most) std::vector<std::byte>().swap(scratch_);
   if (input_.capacity() > most) std::vector<std::byte>().swap(input_);
+  if (in_table_.bytes() > most) in_table_ = {};
+  if (out_table_.bytes() > most) out_table_ = {};
 }
 
 void PlannedCall::play_next(std::size_t slot) {
-  if (next_lane_ >= lanes_ || !failure_.ok()) return;
+  if (next_lane_ >= lanes_.number || !failure_.ok()) return;
   try {
     play_lane(slot);
   } catch (const std::exception& error) {  // out of memory for the plan or its scratch; other lanes may be running
@@ -164,30 +166,40 @@ void PlannedCall::play_next(std::size_t slot) {
   }
 }
 
+const Schedule& PlannedCall::planned(std::size_t count) {
+  const Schedule*& plan = count == lanes_.count ? plan_ : last_plan_;
+  if (plan != nullptr) return *plan;
+  const auto table = [](const BlockTable& blocks) { return blocks.empty() ? nullptr : &blocks; };
+  Shape shape{.rank = shared_.group.rank, .size = shared_.group.size(), .count = count, .root = call_->root};
+  shape.hosts = &shared_.hosts;
+  if (call_->variable) {
+    shape.in_blocks = table(in_table_);
+    shape.out_blocks = table(out_table_);
+  }
+  plan = &shared_.plans.take(*algorithm_, shape);
+  return *plan;
+}
+
 void PlannedCall::play_lane(std::size_t slot) {
   const std::size_t lane = next_lane_++;
-  const Group& group = shared_.group;
-  const std::size_t first = lane * lane_count_;
-  const std::size_t count = std::min(lane_count_, count_ - std::min(first, count_));
-  const Shape shape{group.rank, group.size(), count, call_->root, call_->in_counts, call_->out_counts, group.host};
-  auto plan = call_->variable ? std::make_shared<const Schedule>(algorithm_->plan(shape))
-                              : shared_.plans.plan(*algorithm_, shape);
+  const std::size_t first = lane * lanes_.count;
+  const Schedule& plan = planned(std::min(lanes_.count, count_ - std::min(first, count_)));
   if (lane == 0) {  // the largest lane
-    scratch_bytes_ = (plan->scratch() * size_of(call_->in.dtype) + 63) / 64 * 64;
+    scratch_bytes_ = (plan.scratch() * size_of(call_->in.dtype) + 63) / 64 * 64;
     scratch_.resize(scratch_bytes_ * slots_);
   }
   ++busy_;
-  executions_[slot]->play(std::move(plan), memory_of(lane, slot),
-                          {group.id, made_by_->sequence, static_cast<std::uint32_t>(lane)}, made_by_->summary);
+  executions_[slot]->play(plan, memory_of(lane, slot),
+                          {shared_.group.id, made_by_->sequence, static_cast<std::uint32_t>(lane)}, made_by_->summary);
 }
 
 LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
-  const std::size_t first = lane * lane_count_;
-  const std::size_t count = std::min(lane_count_, count_ - std::min(first, count_));
+  const std::size_t first = lane * lanes_.count;
+  const std::size_t count = std::min(lanes_.count, count_ - std::min(first, count_));
   // Plans never write to `in`, so the const_cast is safe.
   auto* const in = const_cast<std::byte*>(input_.empty() ? call_->in.data : input_.data());
   LaneMemory memory;
-  const bool whole = lanes_ == 1;  // one lane: the plan may cross blocks, and blocks may differ
+  const bool whole = lanes_.number == 1;  // one lane: the plan may cross blocks, and blocks may differ
   memory.in = {in, whole || blocks_in_ == 1 ? 0 : count_, first, count};
   memory.out = {call_->out.data, whole || blocks_out_ == 1 ? 0 : count_, first, count};
   memory.scratch = {const_cast<std::byte*>(scratch_.data()) + slot * scratch_bytes_, 0, 0, 0};
@@ -200,7 +212,7 @@ LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
 void PlannedCall::ended(Execution& execution, const Status& status) {
   --busy_;
   if (failure_.ok() && !status.ok()) failure_ = status;
-  if (failure_.ok() && next_lane_ < lanes_) {
+  if (failure_.ok() && next_lane_ < lanes_.number) {
     const auto slot = std::ranges::find_if(executions_, [&](const auto& one) { return one.get() == &execution; });
     ++busy_;  // guard while the next lane starts, as in begin()
     play_next(static_cast<std::size_t>(slot - executions_.begin()));

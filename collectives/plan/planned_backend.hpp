@@ -1,42 +1,28 @@
 // PlannedBackend: the built-in algorithms, run over the context's transport. It works with every host transport.
 #pragma once
 
-#include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/execution.hpp"
+#include "collectives/plan/geometry.hpp"
+#include "collectives/plan/lanes.hpp"
+#include "collectives/plan/plans.hpp"
 #include "tutti/provider/backend.hpp"
 #include "tutti/provider/transport.hpp"
 #include "tutti/settings.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
-
-/// An LRU cache of schedules, since planning costs more than a small collective. Any thread.
-class PlanCache {
- public:
-  std::shared_ptr<const Schedule> plan(const Algorithm& algorithm, const Shape& shape);
-
- private:
-  struct Entry {
-    const Algorithm* algorithm;
-    std::size_t count;
-    int root;
-    std::shared_ptr<const Schedule> schedule;
-  };
-  static constexpr std::size_t capacity = 64;
-  std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
-};
 
 /// Shared by all calls of a communicator.
 struct PlannedCalls {
   Transport& wire;
   const Group& group;
-  PlanCache& plans;
+  const Hosts& hosts;
+  Plans& plans;
   std::size_t lane_bytes, max_lanes;
 };
 
@@ -58,7 +44,7 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   void begin();
   Call& call() const noexcept { return *made_by_; }
 
-  /// Frees large buffers that were kept for reuse.
+  /// After the end: gives back the plans, and frees large buffers that were kept for reuse.
   void trim() noexcept;
 
   std::size_t place = 0;  ///< index, used by the owner
@@ -69,6 +55,7 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   void ended(Execution& execution, const Status& status) override;
 
   void cut_into_lanes();
+  const Schedule& planned(std::size_t count);
   void copy_input();
   void play_next(std::size_t slot);
   void play_lane(std::size_t slot);
@@ -81,7 +68,9 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   const Algorithm* algorithm_ = nullptr;
   std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
-  std::size_t lanes_ = 1, lane_count_ = 0;  // all lanes except the last have lane_count_ elements
+  Lanes lanes_;
+  const Schedule *plan_ = nullptr, *last_plan_ = nullptr;  // the latter of a last lane that is shorter
+  BlockTable in_table_, out_table_;                        // of a v-form
   std::size_t next_lane_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
   std::size_t slots_ = 0;                               // number of executions used by the current call
@@ -119,7 +108,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   const Algorithm* named(Kind kind, std::string_view wanted);
 
   const Group group_;
-  PlanCache plans_;
+  const std::shared_ptr<const Hosts> hosts_;
+  Plans plans_;
   const Algorithm* last_named_ = nullptr;  // most calls name the algorithm of the one before
   const PlannedCalls shared_;
   std::vector<std::unique_ptr<PlannedCall>> calls_;  // running

@@ -1,106 +1,183 @@
-// Schedule: what one rank does in a collective, as rounds of steps on slices. Plain data.
+// Schedule: what one rank does in a collective, as rounds of steps on slices. Rounds are made as they are played.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <new>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "tutti/buffer.hpp"
-#include "tutti/collective.hpp"
+#include "collectives/plan/members.hpp"
+#include "collectives/plan/small.hpp"
+#include "collectives/plan/step.hpp"
 
 namespace tutti {
 
+class BlockTable;
+class Hosts;
+class Schedule;
+
 /// Everything that a plan may depend on. `count` is a number of elements as in core/collective.hpp: of the whole
-/// buffer for allreduce, reduce and broadcast, of one rank's block for the other kinds. For the v-forms the counts
-/// per rank are given instead, as in Collective.
+/// buffer for allreduce, reduce and broadcast, of one rank's block for the other kinds. For the v-forms the blocks are
+/// given instead. A schedule refers to the tables, which must outlive it.
 struct Shape {
   int rank = 0;
   int size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::span<const std::size_t> in_counts = {};   ///< elements of each block of `in`, v-forms only
-  std::span<const std::size_t> out_counts = {};  ///< elements of each block of `out`, v-forms only
-  std::span<const int> host = {};                ///< host of each rank; empty: one host
+  const BlockTable* in_blocks = nullptr;   ///< the blocks of `in`, v-forms only (see geometry.hpp)
+  const BlockTable* out_blocks = nullptr;  ///< the blocks of `out`, v-forms only
+  const Hosts* hosts = nullptr;            ///< the hosts of the ranks; null: one host
 };
 
-enum class Memory : std::uint8_t { in, out, scratch };
-struct Slice {
-  Memory memory = Memory::out;
-  std::size_t offset = 0;
-  std::size_t count = 0;
-  bool operator==(const Slice&) const = default;
-};
-constexpr Slice in(Range r) noexcept { return {Memory::in, r.offset, r.count}; }
-constexpr Slice out(Range r) noexcept { return {Memory::out, r.offset, r.count}; }
-constexpr Slice scratch(Range r) noexcept { return {Memory::scratch, r.offset, r.count}; }
+/// Takes the steps of one round while they are made, and hands them on as the schedule has them: relabelled, moved,
+/// and without those that do nothing.
+class Round {
+ public:
+  /// Appends steps to the round, in this order.
+  template <typename... Steps>
+  void add(const Steps&... steps) {
+    (hand_on(steps), ...);
+  }
 
-/// One operation. All slices of a step have the same count. round() drops steps of zero elements, except signals.
-struct Step {
-  enum class Verb : std::uint8_t { send, recv, recv_reduce, copy, fold } verb = Verb::send;
-  int peer = 0;         ///< -1 for copy and fold, which are local
-  Slice slice;          ///< the data sent, or the destination of the result
-  Slice with;           ///< recv_reduce, fold: the first operand; copy: the source
-  Slice from;           ///< fold: the second operand
-  bool last = false;    ///< this fold completes its elements (see Schedule::reduced)
-  bool signal = false;  ///< a message of zero elements that is really sent (barriers)
-  bool operator==(const Step&) const = default;
+ private:
+  friend class Schedule;
+  using Take = void (*)(void* taker, const Step& step);
+  Round(const Schedule& plan, int changes, Take take, void* taker) noexcept
+      : plan_(plan), changes_(changes), take_(take), taker_(taker) {}
+  void hand_on(const Step& step) {
+    if (changes_ >= 0)
+      hand_on_changed(step);
+    else if (!does_nothing(step))
+      take_(taker_, step);
+  }
+  void hand_on_changed(Step step);
+
+  const Schedule& plan_;
+  const int changes_;
+  const Take take_;
+  void* const taker_;
 };
-constexpr Step send(int to, Slice from) noexcept { return {Step::Verb::send, to, from, {}, {}, false, false}; }
-constexpr Step recv(int from, Slice into) noexcept { return {Step::Verb::recv, from, into, {}, {}, false, false}; }
-/// into = with (op) received data.
-constexpr Step recv_reduce(int from, Slice into, Slice with) noexcept {
-  return {Step::Verb::recv_reduce, from, into, with, {}, false, false};
-}
-constexpr Step recv_reduce(int from, Slice into) noexcept { return recv_reduce(from, into, into); }
-constexpr Step copy(Slice into, Slice from) noexcept { return {Step::Verb::copy, -1, into, from, {}, false, false}; }
-/// into = with (op) from, all local.
-constexpr Step fold(Slice into, Slice with, Slice from) noexcept {
-  return {Step::Verb::fold, -1, into, with, from, false, false};
-}
-/// A message without elements, and the receive for it; used by barriers.
-constexpr Step notify(int to) noexcept { return {Step::Verb::send, to, {}, {}, {}, false, true}; }
-constexpr Step await(int from) noexcept { return {Step::Verb::recv, from, {}, {}, {}, false, true}; }
 
 /// Rounds run in order, and the steps of a round run concurrently: no step may write what another step of the same
 /// round reads or writes. Messages between two ranks match in the order of the steps. In place, `in` and `out`
 /// overlap as described in Collective; a plan must be correct with and without, and must not change `in` elsewhere.
 /// Alltoall is an exception: in place, its plan gets a copy as `in`. A copy onto itself is free.
+///
+/// A schedule holds no steps: it holds phases, each a number of rounds and a function that makes the steps of any one
+/// of them. So it takes a few hundred bytes for any number of ranks, its first step is made at once, and the same
+/// rounds can be made again, in any order. A value; copies are independent.
 class Schedule {
  public:
-  /// Appends a round. Steps of zero elements are dropped, and so is a round that has no others.
-  void round(std::initializer_list<Step> steps) { round(std::vector<Step>(steps)); }
-  void round(std::vector<Step> steps);
+  /// Appends `count` rounds: make(k, round) adds the steps of the k-th of them to `round`. `make` is kept, and called
+  /// whenever its rounds are played; it must be plain data, a lambda that captures numbers and pointers to tables that
+  /// outlive the schedule. Steps of zero elements are dropped, and a round without any other takes no time.
+  template <typename Make>
+  void rounds(int count, const Make& make);
+
+  /// Appends a round; make(round) adds its steps.
+  template <std::invocable<Round&> Make>
+  void round(const Make& make) {
+    rounds(1, [make](int, Round& round) { make(round); });
+  }
+  /// Appends a round of these steps, which are kept.
+  void round(std::span<const Step> steps);
+  void round(std::initializer_list<Step> steps) { round(std::span(steps.begin(), steps.size())); }
 
   /// Appends the rounds of `next`. Both use the same scratch, so `next` may overwrite what this schedule left there.
-  Schedule& then(Schedule next);
+  Schedule& then(const Schedule& next);
 
   /// The same plan for a group whose rank i is members[i], with all offsets in `in` and `out` increased by `base`
   /// elements.
-  Schedule on(std::span<const int> members, std::size_t base = 0) const;
+  Schedule on(const Members& members, std::size_t base = 0) const& { return Schedule(*this).on(members, base); }
+  Schedule&& on(const Members& members, std::size_t base = 0) &&;
 
   /// The same plan with `in` replaced by `out`: for a phase that continues on the result.
-  Schedule in_place() const;
-
-  /// Marks the elements of `slice` as complete: for avg, the last fold into them divides by the number of ranks. Call
-  /// it after the rounds that fold. Throws std::logic_error if a fold covers both a part of `slice` and elements
-  /// outside.
-  void reduced(Slice slice);
+  Schedule in_place() const& { return Schedule(*this).in_place(); }
+  Schedule&& in_place() &&;
 
   /// The same plan as an inner phase: none of its folds completes an element.
-  Schedule partial() const;
+  Schedule partial() const& { return Schedule(*this).partial(); }
+  Schedule&& partial() &&;
 
   void use_scratch(std::size_t elements) { scratch_ = scratch_ < elements ? elements : scratch_; }
-
-  const std::vector<std::vector<Step>>& rounds() const noexcept { return rounds_; }
   std::size_t scratch() const noexcept { return scratch_; }  ///< elements
 
+  /// The number of rounds, including those that turn out to have no steps on this rank.
+  int rounds() const noexcept { return rounds_; }
+
+  /// Makes round `number`, from 0 to rounds() - 1: calls take(step) for each of its steps in order, as soon as it is
+  /// made.
+  template <typename Take>
+  void play(int number, Take&& take) const {
+    using Taker = std::remove_reference_t<Take>;
+    play_round(
+        number, [](void* taker, const Step& step) { (*static_cast<Taker*>(taker))(step); },
+        const_cast<void*>(static_cast<const void*>(&take)));
+  }
+
+  /// Bytes that the schedule takes, inside and on the heap.
+  std::size_t bytes() const noexcept;
+
  private:
-  std::vector<std::vector<Step>> rounds_;
+  friend class Round;
+  using MakeRound = void (*)(const void* made_by, int k, Round& round);
+  struct Phase {
+    MakeRound make;
+    int rounds;
+    std::uint32_t at;  // where its function's data begin in room_
+    int changes;       // index of the outermost of its changes; -1: none
+  };
+  struct Change {
+    Members members;
+    std::size_t base;
+    bool relabels, in_place, partial;
+    int inner;  // the change that is applied before this one; -1: none
+    void join(const Change& more) noexcept;
+  };
+  struct alignas(8) Cell {
+    std::byte bytes[8];
+  };
+
+  Cell* add_phase(int rounds, MakeRound make, std::size_t bytes);
+  Schedule& change_all(const Change& more);
+  void change(Step& step, int changes) const;
+  void play_round(int number, Round::Take take, void* taker) const;
+
+  Small<Phase, 8> phases_;
+  Small<Change, 6> changes_;
+  Small<Cell, 112> room_;  // the data of the phases' functions
   std::size_t scratch_ = 0;
+  int rounds_ = 0;
 };
+
+template <typename Make>
+void Schedule::rounds(int count, const Make& make) {
+  static_assert(std::is_trivially_copyable_v<Make> && alignof(Make) <= alignof(Cell),
+                "a phase captures plain data: numbers, and pointers to tables that outlive the schedule");
+  if (count <= 0) return;
+  const MakeRound call = [](const void* data, int k, Round& round) { (*static_cast<const Make*>(data))(k, round); };
+  ::new (static_cast<void*>(add_phase(count, call, sizeof(Make)))) Make(make);
+}
+
+/// All steps of a schedule, for tools and tests: rounds that have none are left out. Memory in proportion to the
+/// steps.
+using Rounds = std::vector<std::vector<Step>>;
+Rounds all_rounds(const Schedule& schedule);
+
+/// What a rank does in all rounds together, counted as they are made.
+struct Tally {
+  std::size_t rounds = 0;    ///< that have steps
+  std::size_t steps = 0;     ///< of any kind
+  std::size_t messages = 0;  ///< sent
+  std::size_t elements = 0;  ///< sent
+  bool operator==(const Tally&) const = default;
+};
+Tally tally(const Schedule& schedule);
 
 /// One line per round: "0: send 1 out[0,4) | recv_reduce 3 out[4,8)". For logs and tests.
 std::string to_string(const Schedule& schedule);

@@ -28,8 +28,8 @@ void Verification::begin() {
   memory.in = {all + rank * sizeof(std::int64_t), 0, 0, 1};
   memory.out = {all, 1, 0, 1};
   memory.fold.dtype = DType::i64;
-  auto plan = std::make_shared<Schedule>(ring->plan({.rank = group_.rank, .size = group_.size(), .count = 1}));
-  execution_.play(std::move(plan), memory, {group_.id, sequence_, verification_lane}, {});
+  plan_ = ring->plan({.rank = group_.rank, .size = group_.size(), .count = 1});
+  execution_.play(plan_, memory, {group_.id, sequence_, verification_lane}, {});
 }
 
 Status Verification::compared() const {

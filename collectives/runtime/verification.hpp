@@ -31,6 +31,7 @@ class Verification final : private ExecutionOwner {
   const Signature call_;
   const Outcome outcome_;
   std::vector<std::int64_t> signatures_;
+  Schedule plan_;
   Execution execution_;
 };
 

@@ -10,24 +10,29 @@
 
 namespace tutti {
 
-/// Built from the host of each rank (Shape::host, Topology::host): ranks with equal numbers are on the same host, and
-/// an empty list means one host. Hosts are renumbered 0 .. count()-1 in the order of their lowest ranks. The ranks of
-/// a host are in ascending order and need not be contiguous.
+/// Built from the host of each rank (Topology::host): ranks with equal numbers are on the same host, and an empty list
+/// means one host. Hosts are renumbered 0 .. count()-1 in the order of their lowest ranks. The ranks of a host are in
+/// ascending order and need not be contiguous. Made once for a group of ranks, in time and memory (16 to 20 bytes a
+/// rank) proportional to their number; after that nothing but across() visits more ranks than it is asked for.
 class Hosts {
  public:
   Hosts(std::span<const int> host, int size);
 
-  int count() const noexcept { return static_cast<int>(members_.size()); }
-  std::span<const int> operator[](int host) const noexcept { return members_[static_cast<std::size_t>(host)]; }
-  int size_of(int host) const noexcept { return static_cast<int>((*this)[host].size()); }
+  int count() const noexcept { return static_cast<int>(begin_.size()) - 1; }
+  std::span<const int> operator[](int host) const noexcept {
+    return {by_host_.data() + before(host), static_cast<std::size_t>(size_of(host))};
+  }
+  int size_of(int host) const noexcept { return before(host + 1) - before(host); }
+  /// The number of ranks on the hosts before this one.
+  int before(int host) const noexcept { return begin_[static_cast<std::size_t>(host)]; }
   std::span<const int> host() const noexcept { return host_; }  ///< by rank, as renumbered
   int host_of(int rank) const noexcept { return host_[static_cast<std::size_t>(rank)]; }
   /// The rank's index among the ranks of its host (its local rank).
   int index_of(int rank) const noexcept { return index_[static_cast<std::size_t>(rank)]; }
 
-  int smallest() const noexcept;  ///< number of ranks of the smallest host
-  int largest() const noexcept;
-  bool is_cartesian() const noexcept { return smallest() == largest(); }
+  int smallest() const noexcept { return smallest_; }  ///< number of ranks of the smallest host
+  int largest() const noexcept { return largest_; }
+  bool is_cartesian() const noexcept { return smallest_ == largest_; }
 
   /// The ranks with this local index, on the hosts that have one, ordered by host.
   std::vector<int> across(int index) const;
@@ -35,12 +40,35 @@ class Hosts {
   /// A column has, on each host, the ranks whose local index modulo smallest() is `column`. So every column has at
   /// least one rank on every host, and the first of them is the column's carrier there. If all hosts have the same
   /// number of ranks, a column has exactly one rank per host.
-  int columns() const noexcept { return smallest(); }
-  std::vector<int> column(int host, int column) const;
+  int columns() const noexcept { return smallest_; }
+  std::span<const int> column(int host, int column) const noexcept {
+    const std::size_t from = column_begin(host, column);
+    return {by_column_.data() + from, column_begin(host + 1, column) - from};
+  }
+  /// The ranks of a column on all hosts, ordered by host.
+  std::span<const int> whole_column(int column) const noexcept {
+    const std::size_t from = column_begin(0, column);
+    return {by_column_.data() + from, column_begin(0, column + 1) - from};
+  }
+  /// The place of the first rank of column(host, column) among the ranks of all columns: those of column 0 come first,
+  /// ordered by host.
+  std::size_t column_begin(int host, int column) const noexcept {
+    const std::size_t place =
+        static_cast<std::size_t>(column) * static_cast<std::size_t>(count()) + static_cast<std::size_t>(host);
+    return column_begin_.empty() ? place : static_cast<std::size_t>(column_begin_[place]);
+  }
+
+  /// The ranks that all tables of the process have visited so far, while they were made and in across(): what tests of
+  /// growth count.
+  static std::uint64_t visited() noexcept;
 
  private:
-  std::vector<std::vector<int>> members_;  // ranks by host
-  std::vector<int> host_, index_;          // by rank
+  void sort_by_column();
+
+  std::vector<int> by_host_, begin_;           // ranks by host, and where each host's begin
+  std::vector<int> host_, index_;              // by rank
+  std::vector<int> by_column_, column_begin_;  // ranks by column and host; the latter if hosts differ
+  int smallest_ = 0, largest_ = 0;
 };
 
 /// The location of one rank.
@@ -71,9 +99,10 @@ class Topology {
 
   /// The ranks grouped by host; ranks of a host need not be contiguous.
   const Hosts& hosts() const noexcept { return *hosts_; }
+  /// The same, for those who keep it longer than this object.
+  std::shared_ptr<const Hosts> shared_hosts() const noexcept { return hosts_; }
 
-  /// The number of each rank's host in hosts(), by rank, as Shape::host expects. Valid as long as a copy of this
-  /// object exists.
+  /// The number of each rank's host in hosts(), by rank. Valid as long as a copy of this object exists.
   std::span<const int> host() const noexcept { return hosts_->host(); }
 
  private:

@@ -82,9 +82,13 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   void compare(const Algorithm& algorithm, std::size_t count, bool one_lane) {
     SCOPED_TRACE(std::string(name(algorithm.kind)) + " " + std::string(algorithm.name) + ", " + std::to_string(count) +
                  " elements");
-    const Shape shape{.size = size(), .count = count, .root = size() / 2, .host = hosts()};
+    const Hosts table(hosts(), size());
+    const Shape shape{.size = size(), .count = count, .root = size() / 2, .hosts = &table};
     if (algorithm.fits && !algorithm.fits(shape)) return;
+    const std::uint64_t visited = Hosts::visited();
     const std::vector<std::size_t> bytes = count_crossing(algorithm, count);
+    const auto ranks = static_cast<std::uint64_t>(size());
+    EXPECT_EQ(Hosts::visited() - visited, ranks * ranks) << "each rank's backend makes one table, and no call another";
     std::map<int, std::size_t> by_host;
     std::size_t total = 0;
     for (std::size_t rank = 0; rank < bytes.size(); ++rank) {

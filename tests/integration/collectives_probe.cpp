@@ -88,7 +88,7 @@ class Probe {
   }
 
  private:
-  Shape shape(std::size_t n) const { return {.rank = 0, .size = world_.size(), .count = n, .host = host_}; }
+  Shape shape(std::size_t n) const { return {.rank = 0, .size = world_.size(), .count = n, .hosts = &hosts_}; }
   bool fits(const Algorithm& algorithm, std::size_t n) const { return !algorithm.fits || algorithm.fits(shape(n)); }
 
   void play_kind(Kind kind, const std::string& algorithm, bool variable) {

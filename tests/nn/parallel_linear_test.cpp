@@ -216,11 +216,7 @@ TEST(RootFreeLayer, NoRankSendsMoreThanTheOthers) {
     ASSERT_NE(algorithm, nullptr) << choice;
     double most = 0, all = 0;
     for (int rank = 0; rank < 4; ++rank) {
-      double sent = 0;
-      const Schedule plan = algorithm->plan({.rank = rank, .size = 4, .count = 4096});
-      for (const auto& round : plan.rounds())
-        for (const Step& step : round)
-          if (step.verb == Step::Verb::send) sent += static_cast<double>(step.slice.count);
+      const auto sent = static_cast<double>(tally(algorithm->plan({.rank = rank, .size = 4, .count = 4096})).elements);
       most = std::max(most, sent), all += sent;
     }
     EXPECT_LE(most, 1.1 * all / 4) << name;

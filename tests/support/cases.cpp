@@ -116,8 +116,9 @@ int play_targets(Communicator& world, const std::function<std::vector<std::strin
 
 std::vector<std::string> planned_targets(Kind kind, int size, const std::vector<int>& hosts) {
   std::vector<std::string> names;
+  const Hosts table(hosts, size);
   for (const Algorithm* one : catalog())
-    if (one->kind == kind && (!one->fits || one->fits({.size = size, .count = 1, .host = hosts})))
+    if (one->kind == kind && (!one->fits || one->fits({.size = size, .count = 1, .hosts = &table})))
       names.emplace_back(one->name);
   return names;
 }

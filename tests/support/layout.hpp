@@ -26,7 +26,7 @@ struct Layout {
 };
 
 inline Layout layout_of(const Trial& t, const Shape& s, std::size_t scratch) {
-  const Blocks ins(t.count, t.size, s.in_counts), outs(t.count, t.size, s.out_counts);
+  const Blocks ins(t.count, t.size, s.in_blocks), outs(t.count, t.size, s.out_blocks);
   const bool is_root = s.rank == t.root, in_place = (t.in_place >> s.rank & 1) != 0;
   Layout l;
   std::size_t in_count = t.count, out_count = t.count, in_shift = 0, out_shift = 0;

@@ -19,16 +19,9 @@ struct Defect : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-std::string text(const Step& step) {
-  Schedule one;
-  one.round({step});
-  const std::string line = to_string(one);
-  return line.size() > 4 ? line.substr(3, line.size() - 4) : "a step of nothing";
-}
-
 struct Player {
   Shape shape;
-  Schedule plan;
+  Rounds plan;
   Layout layout;
   std::vector<Expression> memory;
   std::size_t round = 0;    // the one that is being played
@@ -38,7 +31,15 @@ struct Player {
   std::size_t sent = 0;     // elements
   std::uint64_t heard = 0;  // ranks that this one knows to have come
   std::size_t position(const Slice& s) const { return layout.of(s.memory).begin + s.offset; }
-  Region region(const Slice& s) const { return {position(s), position(s) + s.count}; }
+  /// Where the runs of a slice are.
+  std::vector<Region> regions(const Slice& s) const {
+    std::vector<Region> all;
+    each_run(s, s, [&](std::size_t at, std::size_t, std::size_t count) {
+      const std::size_t begin = layout.of(s.memory).begin + at;
+      all.push_back({begin, begin + count});
+    });
+    return all;
+  }
 };
 
 /// A message step that waits for the step at its other end.
@@ -58,6 +59,7 @@ class Simulation {
   void begin_round(int rank);
   void check_step(const Player& player, const Step& step) const;
   void check_slice(const Player& player, const Step& step, const Slice& slice) const;
+  void check_block(const Player& player, const Step& step, const Slice& together) const;
   void check_overlap(const Player& player, const std::vector<Step>& steps) const;
   void run_locally(Player& player, const Step& step);
   void fold(const Player& player, const Step& step, Expression* into, const Expression* with, const Expression* from);
@@ -71,6 +73,7 @@ class Simulation {
   [[noreturn]] void fail(const Player& player, const Step& step, const std::string& what) const;
 
   const Trial& trial_;
+  const Shapes shapes_;
   Algebra algebra_;
   std::vector<Player> players_;
   std::vector<std::vector<Post>> waiting_;  // by from * size + to: sends or recvs, never both
@@ -81,15 +84,16 @@ class Simulation {
 };
 
 Simulation::Simulation(const Trial& trial, const Plan& plan)
-    : trial_(trial), algebra_(trial.size), players_(static_cast<std::size_t>(trial.size)) {
+    : trial_(trial), shapes_(trial), algebra_(trial.size), players_(static_cast<std::size_t>(trial.size)) {
   const auto pairs = static_cast<std::size_t>(trial.size) * static_cast<std::size_t>(trial.size);
   waiting_.resize(pairs);
   matched_.resize(pairs);
   for (int rank = 0; rank < trial.size; ++rank) {
     Player& player = players_[static_cast<std::size_t>(rank)];
-    player.shape = shape_of(trial, rank);
-    player.plan = plan(player.shape);
-    player.layout = layout_of(trial, player.shape, player.plan.scratch());
+    player.shape = shapes_[rank];
+    const Schedule schedule = plan(player.shape);
+    player.plan = all_rounds(schedule);
+    player.layout = layout_of(trial, player.shape, schedule.scratch());
     player.heard = std::uint64_t{1} << rank;
     player.memory.resize(player.layout.scratch.end);
     const bool gives = trial.kind == Kind::broadcast && rank == trial.root;
@@ -101,7 +105,7 @@ Simulation::Simulation(const Trial& trial, const Plan& plan)
 
 void Simulation::fail(const Player& player, const Step& step, const std::string& what) const {
   throw Defect("rank " + std::to_string(player.shape.rank) + ", round " + std::to_string(player.round) + ", " +
-               text(step) + ": " + what);
+               to_string(step) + ": " + what);
 }
 
 void Simulation::play() {
@@ -115,7 +119,7 @@ void Simulation::play() {
 
 void Simulation::begin_round(int rank) {
   Player& player = players_[static_cast<std::size_t>(rank)];
-  const auto& rounds = player.plan.rounds();
+  const auto& rounds = player.plan;
   for (; player.round < rounds.size(); ++player.round) {
     const auto& steps = rounds[player.round];
     for (const Step& step : steps) check_step(player, step);
@@ -131,9 +135,16 @@ void Simulation::begin_round(int rank) {
 
 void Simulation::check_slice(const Player& player, const Step& step, const Slice& slice) const {
   if (slice.count != step.slice.count) fail(player, step, "its slices have different counts");
+  if (slice.run != 0 && step.verb != Verb::copy) fail(player, step, "only a copy has slices with runs");
   const std::size_t room = player.layout.of(slice.memory).count();
-  if (slice.offset > room || slice.count > room - slice.offset)
-    fail(player, step, "a slice ends outside its memory of " + std::to_string(room));
+  each_run(slice, slice, [&](std::size_t at, std::size_t, std::size_t count) {
+    if (at > room || count > room - at)
+      fail(player, step, "a slice ends outside its memory of " + std::to_string(room));
+    check_block(player, step, {slice.memory, at, count});
+  });
+}
+
+void Simulation::check_block(const Player& player, const Step& step, const Slice& slice) const {
   const auto& blocks = slice.memory == Memory::in ? player.layout.in_blocks : player.layout.out_blocks;
   if (!trial_.lanes || slice.memory == Memory::scratch || !blocks || slice.count == 0) return;
   for (int i = 0; i < trial_.size; ++i) {
@@ -161,30 +172,35 @@ void Simulation::check_overlap(const Player& player, const std::vector<Step>& st
     bool writes;
   };
   std::vector<Access> all;
+  const auto add = [&](const Step& step, const Slice& slice, bool writes) {
+    for (const Region& region : player.regions(slice)) all.push_back({region, &step, writes});
+  };
   for (const Step& step : steps) {
-    const Region result = player.region(step.slice);
-    if (step.verb == Verb::copy && player.region(step.with) == result) continue;
-    all.push_back({result, &step, step.verb != Verb::send});
-    if (step.verb != Verb::send && step.verb != Verb::recv) all.push_back({player.region(step.with), &step, false});
-    if (step.verb == Verb::fold) all.push_back({player.region(step.from), &step, false});
+    if (step.verb == Verb::copy && player.regions(step.with) == player.regions(step.slice)) continue;
+    add(step, step.slice, step.verb != Verb::send);
+    if (step.verb != Verb::send && step.verb != Verb::recv) add(step, step.with, false);
+    if (step.verb == Verb::fold) add(step, step.from, false);
   }
   for (const Access& a : all) {
     if (!a.writes) continue;
     for (const Access& b : all) {
       if (&a == &b || !a.region.meets(b.region)) continue;
-      if (a.step != b.step) fail(player, *a.step, "writes what this step of the round uses: " + text(*b.step));
-      if (a.region != b.region) fail(player, *a.step, "its result overlaps an operand");
+      if (a.step != b.step) fail(player, *a.step, "writes what this step of the round uses: " + to_string(*b.step));
+      if (a.region != b.region || b.writes) fail(player, *a.step, "its result overlaps an operand");
     }
   }
 }
 
 void Simulation::run_locally(Player& player, const Step& step) {
   Expression* const memory = player.memory.data();
-  Expression *const into = memory + player.position(step.slice), *const with = memory + player.position(step.with);
-  if (step.verb == Verb::copy)
-    std::copy_n(with, into == with ? 0 : step.slice.count, into);
-  else
-    fold(player, step, into, with, memory + player.position(step.from));
+  if (step.verb == Verb::fold)
+    return fold(player, step, memory + player.position(step.slice), memory + player.position(step.with),
+                memory + player.position(step.from));
+  Expression *const into = memory + player.layout.of(step.slice.memory).begin,
+                    *const from = memory + player.layout.of(step.with.memory).begin;
+  each_run(step.slice, step.with, [&](std::size_t to, std::size_t at, std::size_t count) {
+    if (into + to != from + at) std::copy_n(from + at, count, into + to);
+  });
 }
 
 void Simulation::fold(const Player& player, const Step& step, Expression* into, const Expression* with,
@@ -210,7 +226,8 @@ void Simulation::post(int rank, const Step& step) {
 void Simulation::deliver(int from, int to, const Post& sending, const Post& receiving) {
   Player &sender = players_[static_cast<std::size_t>(from)], &receiver = players_[static_cast<std::size_t>(to)];
   const Step &given = *sending.step, &step = *receiving.step;
-  if (given.slice.count != step.slice.count) fail(receiver, step, "meets a message of another count: " + text(given));
+  if (given.slice.count != step.slice.count)
+    fail(receiver, step, "meets a message of another count: " + to_string(given));
   const Expression* const source = sender.memory.data() + sender.position(given.slice);
   Expression* const into = receiver.memory.data() + receiver.position(step.slice);
   if (step.verb == Verb::recv_reduce)
@@ -242,7 +259,7 @@ void Simulation::message_done(int rank, std::size_t when) {
 void Simulation::check_all_ended() const {
   const auto ended = [&](int rank) {
     const Player& player = players_[static_cast<std::size_t>(rank)];
-    return player.round == player.plan.rounds().size();
+    return player.round == player.plan.size();
   };
   bool all = true;
   for (int rank = 0; rank < trial_.size; ++rank) all &= ended(rank);
@@ -341,13 +358,16 @@ Outcome Simulation::outcome() const {
 
 }  // namespace
 
-Shape shape_of(const Trial& trial, int rank) {
-  const auto r = static_cast<std::size_t>(rank);
-  Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root};
-  if (!trial.in_counts.empty()) shape.in_counts = trial.in_counts[r];
-  if (!trial.out_counts.empty()) shape.out_counts = trial.out_counts[r];
-  shape.host = trial.host;
-  return shape;
+Shapes::Shapes(const Trial& trial) : hosts_(trial.host, trial.size) {
+  for (const auto& counts : trial.in_counts) in_.emplace_back(counts, &hosts_);
+  for (const auto& counts : trial.out_counts) out_.emplace_back(counts, &hosts_);
+  for (int rank = 0; rank < trial.size; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root, .hosts = &hosts_};
+    if (!in_.empty()) shape.in_blocks = &in_[r];
+    if (!out_.empty()) shape.out_blocks = &out_[r];
+    shapes_.push_back(shape);
+  }
 }
 
 Outcome simulate(const Trial& trial, const Plan& plan) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/geometry.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti::testing {
 
@@ -33,8 +35,17 @@ struct Outcome {
   std::size_t messages = 0, crossing_messages = 0;
 };
 
-/// What rank `rank` of the trial is planned with.
-Shape shape_of(const Trial& trial, int rank);
+/// What the ranks of a trial are planned with. The shapes refer to tables in here.
+class Shapes {
+ public:
+  explicit Shapes(const Trial& trial);
+  const Shape& operator[](int rank) const { return shapes_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  Hosts hosts_;
+  std::vector<BlockTable> in_, out_;
+  std::vector<Shape> shapes_;
+};
 
 /// Plays `plan` for every rank. A send ends when its recv is there, so a plan that needs buffers on the way
 /// is a deadlock. Elements are expressions and folds are not commutative, so "equal" means equal bits for

@@ -38,14 +38,14 @@ class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {
     const Outcome played = simulate(trial, algorithm.plan);
     if (!played.defect.empty()) return label(trial) + ": " + played.defect;
     if (!with_cost) return {};
-    const Cost formula = cost_of(algorithm, shape_of(trial, 0));
+    const Cost formula = cost_of(algorithm, Shapes(trial)[0]);
     const bool is_full = trial.count >= static_cast<std::size_t>(trial.size) || trial.kind == Kind::barrier;
     const bool rounds_agree = is_full ? played.cost.rounds == formula.rounds : played.cost.rounds <= formula.rounds;
     if (rounds_agree && played.cost.elements == formula.elements) return {};
     return label(trial) + ": it takes " + text(played.cost) + ", the formula says " + text(formula);
   }
 
-  bool fits(const Trial& trial) const { return GetParam()->fits == nullptr || GetParam()->fits(shape_of(trial, 0)); }
+  bool fits(const Trial& trial) const { return GetParam()->fits == nullptr || GetParam()->fits(Shapes(trial)[0]); }
 };
 
 // Many ranks with many elements each take nearly all the time and show little that fewer elements do not: of

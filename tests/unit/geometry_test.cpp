@@ -49,8 +49,8 @@ TEST(Blocks, OfEqualCounts) {
 }
 
 TEST(Blocks, OfCountsOfTheirOwn) {
-  const std::vector<std::size_t> counts{2, 0, 5, 1};
-  const Blocks block(99, 4, counts);
+  const BlockTable counts(std::vector<std::size_t>{2, 0, 5, 1});
+  const Blocks block(99, 4, &counts);
   EXPECT_EQ(block[1], (Range{2, 0}));
   EXPECT_EQ(block[2], (Range{2, 5}));
   EXPECT_EQ(block[7], (Range{7, 1}));
@@ -83,7 +83,8 @@ TEST(BinomialTree, ParentsAndChildrenAgreeAndSubtreesTile) {
         const BinomialTree tree{rank, size, root};
         int covered = 1;
         int before = size + 1;
-        for (const auto& child : tree.children()) {
+        for (int i = 0; i < tree.children(); ++i) {
+          const auto child = tree.child(i);
           const BinomialTree below{child.rank, size, root};
           EXPECT_EQ(below.parent(), rank);
           EXPECT_EQ(below.label(), child.label);

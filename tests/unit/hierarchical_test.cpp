@@ -70,7 +70,8 @@ std::string play(const Algorithm& algorithm, const Trial& trial) {
   const Outcome played = simulate(trial, algorithm.plan);
   if (!played.defect.empty()) return text(trial) + played.defect;
   if (!trial.in_counts.empty() || !trial.out_counts.empty()) return {};
-  const Shape shape = shape_of(trial, 0);
+  const Shapes shapes(trial);
+  const Shape& shape = shapes[0];
   const Cost cost = cost_of(algorithm, shape);
   const Crossing crossing = crossing_of(algorithm, shape);
   const bool is_full = trial.count >= static_cast<std::size_t>(trial.size) || trial.kind == Kind::barrier;
@@ -81,7 +82,7 @@ std::string play(const Algorithm& algorithm, const Trial& trial) {
 }
 
 bool fits(const Algorithm& algorithm, const Trial& trial) {
-  return algorithm.fits == nullptr || algorithm.fits(shape_of(trial, 0));
+  return algorithm.fits == nullptr || algorithm.fits(Shapes(trial)[0]);
 }
 
 bool is_played(int p) { return p <= 12 || p % 8 == 0 || p >= most_ranks - 1 || p == 17; }
@@ -194,7 +195,11 @@ TEST(Hosts, AreNumberedByTheirFirstRanksHoweverTheRanksAlternate) {
   EXPECT_EQ(hosts.smallest(), 1);
   EXPECT_EQ(hosts.largest(), 3);
   EXPECT_FALSE(hosts.is_cartesian());
-  EXPECT_EQ(hosts.column(1, 0), (std::vector<int>{1, 3, 4}));
+  const auto listed = [](std::span<const int> ranks) { return std::vector<int>(ranks.begin(), ranks.end()); };
+  EXPECT_EQ(listed(hosts.column(1, 0)), (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(listed(hosts.whole_column(0)), (std::vector<int>{0, 2, 5, 1, 3, 4, 6}));
+  EXPECT_EQ(hosts.column_begin(1, 0), 3u);
+  EXPECT_EQ(hosts.before(2), 6);
 }
 
 TEST(Hosts, WithoutAListAreOne) {

@@ -8,7 +8,6 @@ namespace tutti::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Rounds = std::vector<std::vector<Step>>;
 
 constexpr int everyone = -1;
 
@@ -19,11 +18,11 @@ Plan damaged(Kind kind, std::string_view name, int where, Damage damage) {
   return [algorithm, where, damage](const Shape& shape) {
     const Schedule good = algorithm->plan(shape);
     if (where != everyone && where != shape.rank) return good;
-    Rounds rounds = good.rounds();
+    Rounds rounds = all_rounds(good);
     damage(rounds);
     Schedule broken;
     broken.use_scratch(good.scratch());
-    for (auto& round : rounds) broken.round(std::move(round));
+    for (const auto& round : rounds) broken.round(round);
     return broken;
   };
 }
@@ -85,8 +84,7 @@ TEST(Simulator, SendsThatOnlyBuffersWouldSave) {
   const Plan plan = [](const Shape& s) {
     Schedule eager;
     eager.round({send(1 - s.rank, in({0, s.count}))});
-    eager.round({recv_reduce(1 - s.rank, out({0, s.count}), in({0, s.count}))});
-    eager.reduced(out({0, s.count}));
+    eager.round({last(recv_reduce(1 - s.rank, out({0, s.count}), in({0, s.count})))});
     return eager;
   };
   EXPECT_THAT(defect(sum_of_two, plan), HasSubstr("deadlock"));
@@ -171,6 +169,44 @@ TEST(Simulator, SlicesOutsideTheirMemory) {
               HasSubstr("rank 1, round 0, copy out[0,8) = in[0,8): a slice ends outside its memory of 0"));
 }
 
+TEST(Simulator, RunsOutsideTheirMemory) {
+  for (const std::ptrdiff_t stride : {4, -2}) {
+    const Plan plan = [stride](const Shape&) {
+      Schedule one;
+      one.round({copy(in_runs(out({0, 6}), 2, stride), out({0, 6}))});
+      return one;
+    };
+    EXPECT_THAT(defect({.kind = Kind::broadcast, .size = 1, .count = 8}, plan),
+                HasSubstr("a slice ends outside its memory of 8"))
+        << stride;
+  }
+}
+
+TEST(Simulator, RunsThatAnotherStepWrites) {
+  const auto plan = [](std::size_t at) {
+    return [at](const Shape&) {
+      Schedule one;
+      one.use_scratch(8);
+      one.round({copy(scratch({0, 4}), in_runs(out({0, 4}), 1, 2)), copy(out({at, 1}), out({7, 1}))});
+      return one;
+    };
+  };
+  const Trial alone{.kind = Kind::broadcast, .size = 1, .count = 8};
+  EXPECT_THAT(defect(alone, plan(4)), HasSubstr("writes what this step of the round uses"));
+  EXPECT_THAT(defect(alone, plan(5)), HasSubstr("out[5]: in[7] of 0 instead of in[5] of 0"));
+}
+
+TEST(Simulator, RunsOfAMessage) {
+  const Plan plan = [](const Shape& s) {
+    Schedule one;
+    if (s.rank == 0) one.round({send(1, in_runs(out({0, 4}), 2, 4))});
+    if (s.rank == 1) one.round({recv(0, out({0, 4}))});
+    return one;
+  };
+  EXPECT_THAT(defect({.kind = Kind::broadcast, .size = 2, .count = 8}, plan),
+              HasSubstr("only a copy has slices with runs"));
+}
+
 TEST(Simulator, SlicesOfDifferentCountsInOneStep) {
   const Plan plan = damaged(Kind::allreduce, "ring", 0, [](Rounds& rounds) { rounds[0][1].with.count = 1; });
   EXPECT_THAT(defect(sum_of_four, plan), HasSubstr("its slices have different counts"));
@@ -201,13 +237,12 @@ TEST(Simulator, AnInputThatIsWrittenTo) {
 Schedule fold_while_sending(const Shape& s) {
   const Range all{0, s.count};
   Schedule one;
-  if (s.rank == 0) one.round({send(1, in(all)), recv_reduce(1, out(all), in(all))});
+  if (s.rank == 0) one.round({send(1, in(all)), last(recv_reduce(1, out(all), in(all)))});
   if (s.rank == 1) {
     one.round({send(0, in(all)), recv(0, scratch(all))});
-    one.round({fold(out(all), scratch(all), in(all))});
+    one.round({last(fold(out(all), scratch(all), in(all)))});
     one.use_scratch(s.count);
   }
-  one.reduced(out(all));
   return one;
 }
 
@@ -221,9 +256,8 @@ Schedule use_in_too_late(const Shape& s) {
     return one;
   }
   one.round({recv(1, out(all))});
-  one.round({fold(out(all), in(all), out(all))});
+  one.round({last(fold(out(all), in(all), out(all)))});
   one.round({send(1, out(all))});
-  one.reduced(out(all));
   return one;
 }
 
@@ -239,8 +273,7 @@ TEST(Simulator, FoldsInAnotherOrder) {
   const Plan own_first = [](const Shape& s) {
     const Range all{0, s.count};
     Schedule one;
-    one.round({send(1 - s.rank, in(all)), recv_reduce(1 - s.rank, out(all), in(all))});
-    one.reduced(out(all));
+    one.round({send(1 - s.rank, in(all)), last(recv_reduce(1 - s.rank, out(all), in(all)))});
     return one;
   };
   EXPECT_THAT(defect(sum_of_two, own_first), HasSubstr("is folded in another order than on rank 0"));

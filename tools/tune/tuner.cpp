@@ -44,7 +44,7 @@ Tuner::Tuner(const Communicator& ranks, std::vector<std::string> backends)
 std::vector<std::string> Tuner::candidates(Kind kind) const {
   std::vector<std::string> names;
   const Topology places = ranks_.topology();
-  const Shape shape{.size = ranks_.size(), .count = 1, .host = places.host()};
+  const Shape shape{.size = ranks_.size(), .count = 1, .hosts = &places.hosts()};
   for (const Algorithm* one : catalog())
     // On one host, an algorithm that distinguishes hosts is the same as another one.
     if (one->kind == kind && (one->fits == nullptr || one->fits(shape)) &&

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,12 +48,15 @@ class Engine {
   virtual void watch() {}
 };
 
+class Hosts;
+
 /// The ranks of a communicator: members[i] is the world rank of its rank i.
 struct Group {
   std::uint64_t id = 0;  ///< agreed by all members; identifies the communicator in tags and causes
   int rank = 0;          ///< this process's rank in the group
   std::vector<int> members;
-  std::vector<int> host;  ///< by rank: index of its host, from 0; empty: all are on one host
+  std::vector<int> host;                    ///< by rank: index of its host, from 0; empty: all are on one host
+  std::shared_ptr<const Hosts> table = {};  ///< the same as a table; null: who needs one makes it from `host`
   int size() const noexcept { return static_cast<int>(members.size()); }
   /// The rank in this group of a world rank; -1 if it is not a member.
   int rank_of(int world) const noexcept {
