@@ -68,7 +68,7 @@ std::vector<Law> memory_laws() {
        {8192, 65536},
        bytes_for_a_peer,
        0.02,
-       64},
+       104},
   };
 }
 

@@ -20,7 +20,7 @@ Communicator Communicator::from_env(const Settings& settings) { return connect(b
 Communicator Communicator::connect(const Bootstrap& bootstrap) {
   auto context = Context::make(bootstrap);
   auto selector = std::make_shared<const Selector>(context->settings(), context->tuned(), context->backends());
-  Group world{world_id, context->rank(), {}, {}};
+  Group world{.id = world_id, .rank = context->rank()};
   for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
   auto group = context->add_group(std::move(world));
   auto common = std::make_shared<CommonParts>(std::move(selector));
@@ -37,7 +37,7 @@ const Settings& Communicator::settings() const noexcept { return impl_->context(
 // ---- groups, memory and the rest ----------------------------------------------------------------
 
 std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
-  Group group{impl_->next_id(number), -1, {}, {}};
+  Group group{.id = impl_->next_id(number), .rank = -1};
   for (const int one : ranks) {
     if (one == rank()) group.rank = group.size();
     group.members.push_back(world_rank(one));
@@ -49,7 +49,7 @@ std::optional<Communicator> Communicator::make_group(std::span<const int> ranks,
 }
 
 Communicator Communicator::make_own_group(std::span<const int> ranks, std::string_view name) {
-  Group group{0, -1, {}, {}};
+  Group group{.id = 0, .rank = -1};
   for (const int one : ranks) {
     if (one == rank()) group.rank = group.size();
     group.members.push_back(world_rank(one));

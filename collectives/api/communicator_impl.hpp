@@ -223,7 +223,7 @@ class Communicator::Impl {
 
   const Route* choose_for_device(const std::shared_ptr<Impl>& self, const Collective& call, Signature summary,
                                  const std::string& wanted) {
-    const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members, {}})); };
+    const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members})); };
     devices_.prepare({self, &devices_}, id_of(0, 0), aside);
     return devices_.choose(call, summary, wanted);
   }

@@ -1,8 +1,9 @@
 // Topology: see topology.hpp.
 #include "tutti/topology.hpp"
 
+#include <algorithm>
 #include <map>
-#include <numeric>
+#include <ranges>
 #include <string_view>
 #include <tuple>
 
@@ -49,6 +50,9 @@ Topology::Topology(std::shared_ptr<const Places> places, std::shared_ptr<const s
 }
 
 Topology Topology::of(std::span<const int> members) const {
+  const auto is_in_place = [&](int rank) { return members[static_cast<std::size_t>(rank)] == rank; };
+  if (static_cast<int>(members.size()) == size() && std::ranges::all_of(std::views::iota(0, size()), is_in_place))
+    return *this;
   std::vector<int> chosen;
   chosen.reserve(members.size());
   for (const int member : members) {

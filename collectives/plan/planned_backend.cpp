@@ -20,7 +20,7 @@ bool can_play(const Algorithm& algorithm, const Collective& call, const Hosts& h
 
 PlannedBackend::PlannedBackend(Transport& wire, const Group& group, const Settings& settings)
     : group_(group),
-      hosts_(group.table ? group.table : std::make_shared<const Hosts>(group.host, group.size())),
+      hosts_(group.table ? group.table : std::make_shared<const Hosts>(std::span<const int>(), group.size())),
       shared_{wire,
               group_,
               *hosts_,

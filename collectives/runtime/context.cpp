@@ -105,7 +105,7 @@ Context::~Context() {
 
 std::shared_ptr<GroupState> Context::add_group(Group group) {
   const Topology places = topology().of(group.members);
-  if (places.hosts().count() > 1) group.host.assign(places.host().begin(), places.host().end());
+  if (places.hosts().count() > 1) group.table = places.shared_hosts();
   auto state = std::make_shared<GroupState>(std::move(group));
   std::vector<Early> early;
   add_group(state, early);

@@ -119,12 +119,12 @@ class MemoryWire final : public Wire, private Placing {
 
  private:
   MemoryNet::Stream& incoming(int from) { return net_.stream(from % net_.size, rank_, from / net_.size); }
-  bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override {
+  bool offer(int from, std::uint64_t recv, Bytes into, RemotePlace& place) override {
     net_.offers[{rank_, from, recv}] = into;
     std::memcpy(place.told.data(), &recv, sizeof(recv));
     return true;
   }
-  bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) override {
+  bool put(int to, std::uint64_t send, ConstBytes data, const RemotePlace& place) override {
     std::uint64_t recv = 0;
     std::memcpy(&recv, place.told.data(), sizeof(recv));
     net_.puts.push_back({rank_, to, send, recv, data, 0});

@@ -57,7 +57,7 @@ class World {
     meeting.listener = &listener_;
     for (const Provider* one : providers())
       if (one->name == "inproc") wire_ = one->connect(meeting).transport;
-    Group group{1, 0, {}, {}};
+    Group group{.id = 1};
     for (int rank = 0; rank < size; ++rank) group.members.push_back(rank);
     backends_.push_back(std::make_shared<PlannedBackend>(*wire_, group, settings_));
     if (foreign) backends_.push_back(std::make_shared<Foreign>());

@@ -11,7 +11,7 @@ namespace tutti {
 /// `size` elements by index, of which most are never used: what a rank keeps for a peer, of which it talks to few.
 /// Elements are made by their default constructor, `Block` at a time, and stay where they are. So an unused one costs
 /// sizeof(void*) / Block bytes, and a used one no more than one indirection.
-template <class Element, std::size_t Block = 8>
+template <class Element, std::size_t Block = 16>
 class LazyArray {
  public:
   LazyArray() = default;

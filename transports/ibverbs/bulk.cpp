@@ -17,7 +17,7 @@ struct Bulk::Told {
 
 Bulk::Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its, std::uint8_t path)
     : adapter_(adapter), peer_(peer), path_(path), own_(own), its_(its), first_packet_(random_packet()) {
-  static_assert(sizeof(Told) < sizeof(Place));  // the last byte is the path
+  static_assert(sizeof(Told) < sizeof(RemotePlace));  // the last byte is the path
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = adapter.queue();
   wanted.qp_type = IBV_QPT_RC;
@@ -50,7 +50,7 @@ bool Bulk::await(std::size_t offers) noexcept {
   return true;
 }
 
-bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
+bool Bulk::offer(std::uint64_t recv, Bytes into, RemotePlace& place) noexcept {
   if (!open_ || stopped_ || into.size() < least_put || into.size() > longest_) return false;
   const auto free = std::ranges::find(offers_, 0u, &Offer::recv);
   if (free == offers_.end() || !await(offered_ + 1)) return false;
@@ -72,7 +72,7 @@ bool Bulk::offer(std::uint64_t recv, Bytes into, Place& place) noexcept {
   return true;
 }
 
-bool Bulk::put(std::uint64_t send, ConstBytes data, const Place& place) noexcept {
+bool Bulk::put(std::uint64_t send, ConstBytes data, const RemotePlace& place) noexcept {
   Told told;
   std::memcpy(&told, place.told.data(), sizeof told);
   if (!open_ || stopped_ || data.size() > longest_ || told.bytes != data.size()) return false;

@@ -32,8 +32,8 @@ class Bulk {
   void introduce(Hello& mine) const noexcept;
   void connect(const Hello& its, Seconds silence) noexcept;
 
-  bool offer(std::uint64_t recv, Bytes into, Place& place) noexcept;
-  bool put(std::uint64_t send, ConstBytes data, const Place& place) noexcept;
+  bool offer(std::uint64_t recv, Bytes into, RemotePlace& place) noexcept;
+  bool put(std::uint64_t send, ConstBytes data, const RemotePlace& place) noexcept;
   /// Returns false if the peer may still write to the buffer, until close(). Returns true also if there is no such
   /// offer.
   bool revoke_offer(std::uint64_t recv) noexcept;

@@ -86,8 +86,8 @@ class VerbsWire final : public Wire, private Placing {
 
   void route(const Card& peer);
   Adapter& adapter_of(const Endpoint& own);
-  bool offer(int from, std::uint64_t recv, Bytes into, Place& place) override;
-  bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) override;
+  bool offer(int from, std::uint64_t recv, Bytes into, RemotePlace& place) override;
+  bool put(int to, std::uint64_t send, ConstBytes data, const RemotePlace& place) override;
   void revoke_offer(int from, std::uint64_t recv) noexcept override;
   void revoke_put(int to, std::uint64_t send) noexcept override;
   void take_ended(std::vector<Ended>& ended) override;

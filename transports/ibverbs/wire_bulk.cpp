@@ -82,7 +82,7 @@ void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
 }
 
 // The receiver chooses the path and stores it in the last byte of the place.
-bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
+bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, RemotePlace& place) {
   Link& at = link(from);
   for (std::size_t tried = 0; at.open && tried < at.paths.size(); ++tried) {
     const std::size_t path = at.next++ % at.paths.size();
@@ -93,7 +93,7 @@ bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, Place& place) {
   return false;
 }
 
-bool VerbsWire::put(int to, std::uint64_t send, ConstBytes data, const Place& place) {
+bool VerbsWire::put(int to, std::uint64_t send, ConstBytes data, const RemotePlace& place) {
   const Link& at = link(to);
   const auto path = static_cast<std::size_t>(place.told.back());
   return at.open && path < at.paths.size() && at.paths[path].bulk->put(send, data, place);

@@ -8,7 +8,7 @@
 //   type     payload        id                    bytes
 //   eager    the message    0                     of the message, at most StreamLimits::eager
 //   rts      its beginning  the sender's number   of the message; `part`: of the beginning in this frame
-//   cts      a Place or -   the sender's number   the receiver's number; `part`: of the Place, or 0: send data frames
+//   cts      a RemotePlace or -   the sender's number   the receiver's number; `part`: of the RemotePlace, or 0: send data frames
 //   data     a part         the receiver's number of this part, at most StreamLimits::chunk; `call`: its offset
 //   credit   -              0                     0; only returns credit
 //   control  the message    0                     of the message, at most Transport::max_control
@@ -83,7 +83,7 @@ struct Frame {
       case FrameType::abort:
       case FrameType::reject: return bytes != sizeof(Cause) ? "a cause of another size" : nullptr;
       case FrameType::rts: return part > limits.start || part > bytes ? "a beginning beyond the limit" : nullptr;
-      case FrameType::cts: return part != 0 && part != sizeof(Place) ? "a place of another size" : nullptr;
+      case FrameType::cts: return part != 0 && part != sizeof(RemotePlace) ? "a place of another size" : nullptr;
       case FrameType::credit:
       case FrameType::goodbye: return nullptr;
     }

@@ -92,7 +92,7 @@ void StreamTransport::go_ahead(int from, const Frame& frame, ConstBytes told) {
     return reader_.refuse(from, "a grant that nobody asked for");
   send->grant = frame.bytes;
   if (placing_ && !told.empty()) {
-    Place place;
+    RemotePlace place;
     std::memcpy(place.told.data(), told.data(), sizeof(place));
     send->put = placing_->put(from, send->id, send->data, place);
   }

@@ -144,7 +144,7 @@ void StreamTransport::deliver(Arrival& arrival, Recv& recv) {
 void StreamTransport::grant(const Frame& frame, Recv& recv) {
   recv.granted = true;
   Frame go(FrameType::cts, frame.tag(), frame.call, recv.id, frame.id);
-  Place place;
+  RemotePlace place;
   const bool whole = !recv.with && frame.part == 0;
   recv.offered = placing_ && whole && placing_->offer(recv.key.peer, recv.id, recv.into, place);
   if (recv.offered) go.part = sizeof(place);

@@ -22,7 +22,7 @@ struct StreamLimits {
 };
 
 /// A remote memory descriptor for one large message; its content is defined by the wires of both ranks.
-struct Place {
+struct RemotePlace {
   std::array<std::byte, 32> told{};
 };
 
@@ -34,9 +34,9 @@ class Placing {
   virtual ~Placing() = default;
 
   /// Exposes `into` for one write by `from`. False: the message must use the stream.
-  virtual bool offer(int from, std::uint64_t recv, Bytes into, Place& place) = 0;
+  virtual bool offer(int from, std::uint64_t recv, Bytes into, RemotePlace& place) = 0;
   /// Starts to write `data` to the place that the peer has offered. False: the message must use the stream.
-  virtual bool put(int to, std::uint64_t send, ConstBytes data, const Place& place) = 0;
+  virtual bool put(int to, std::uint64_t send, ConstBytes data, const RemotePlace& place) = 0;
   /// Withdraws the offer or the put; after the return nothing accesses its memory. Unknown numbers are ignored.
   virtual void revoke_offer(int from, std::uint64_t recv) noexcept = 0;
   virtual void revoke_put(int to, std::uint64_t send) noexcept = 0;

@@ -111,7 +111,7 @@ Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, Transport
       settings_(std::move(settings)),
       listener_(listener),
       half_open_(static_cast<std::size_t>(self_.size), handshake_time) {
-  self_.instance = random_number();
+  self_.instance = random_number() >> 32;  // fewer digits for all ranks to keep
   endpoint_.rank = self_.rank;
   endpoint_.instance = self_.instance;
   endpoint_.host = host_name();

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tutti/accelerator.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/status.hpp"
+#include "tutti/topology.hpp"
 
 namespace tutti {
 
@@ -48,22 +51,54 @@ class Engine {
   virtual void watch() {}
 };
 
-class Hosts;
+/// A list of ranks. Copies share it, and are as cheap as a pointer; one that is changed gets its own.
+class Ranks {
+ public:
+  Ranks() = default;
+  Ranks(std::vector<int> ranks) : list_(std::make_shared<std::vector<int>>(std::move(ranks))) {}
+  Ranks(std::initializer_list<int> ranks) : Ranks(std::vector<int>(ranks)) {}
+
+  operator const std::vector<int>&() const noexcept {
+    static const std::vector<int> none;
+    return list_ ? *list_ : none;
+  }
+  std::size_t size() const noexcept { return list_ ? list_->size() : 0; }
+  bool empty() const noexcept { return size() == 0; }
+  const int* data() const noexcept { return list_ ? list_->data() : nullptr; }
+  const int* begin() const noexcept { return data(); }
+  const int* end() const noexcept { return data() + size(); }
+  int operator[](std::size_t i) const noexcept { return (*list_)[i]; }
+  int at(std::size_t i) const { return static_cast<const std::vector<int>&>(*this).at(i); }
+  int front() const noexcept { return list_->front(); }
+  int back() const noexcept { return list_->back(); }
+  bool operator==(const Ranks& other) const noexcept { return std::ranges::equal(*this, other); }
+
+  /// Of a list that nobody shares: amortised constant time.
+  void push_back(int rank) {
+    if (!list_ || list_.use_count() > 1) list_ = std::make_shared<std::vector<int>>(begin(), end());
+    list_->push_back(rank);
+  }
+
+ private:
+  std::shared_ptr<std::vector<int>> list_;
+};
 
 /// The ranks of a communicator: members[i] is the world rank of its rank i.
 struct Group {
   std::uint64_t id = 0;  ///< agreed by all members; identifies the communicator in tags and causes
   int rank = 0;          ///< this process's rank in the group
-  std::vector<int> members;
-  std::vector<int> host;                    ///< by rank: index of its host, from 0; empty: all are on one host
-  std::shared_ptr<const Hosts> table = {};  ///< the same as a table; null: who needs one makes it from `host`
+  Ranks members = {};
+  std::shared_ptr<const Hosts> table = {};  ///< the members by host; null: all are on one host
   int size() const noexcept { return static_cast<int>(members.size()); }
   /// The rank in this group of a world rank; -1 if it is not a member.
   int rank_of(int world) const noexcept {
-    const auto found = std::find(members.begin(), members.end(), world);
+    // In the world, and in groups that begin with its first ranks, a rank has its own number.
+    const auto here = static_cast<std::size_t>(world);
+    if (world >= 0 && here < members.size() && members[here] == world) return world;
+    const auto found = std::ranges::find(members, world);
     return found == members.end() ? -1 : static_cast<int>(found - members.begin());
   }
-  int hosts() const noexcept { return host.empty() ? 1 : *std::max_element(host.begin(), host.end()) + 1; }
+  int hosts() const noexcept { return table ? table->count() : 1; }
 };
 
 struct Call;
