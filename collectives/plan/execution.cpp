@@ -1,5 +1,6 @@
 #include "collectives/plan/execution.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tutti {
@@ -55,6 +56,15 @@ void Execution::step_done(const Status& status) {
     owner_.trouble(status);
   }
   if (--open_ == 0) advance();
+}
+
+void Execution::partners(std::vector<int>& ranks, std::size_t most) const {
+  if (plan_ == nullptr || round_ == 0) return;
+  plan_->play(round_ - 1, [&](const Step& step) {
+    if (step.peer < 0 || ranks.size() >= most) return;
+    const int peer = group_.members[static_cast<std::size_t>(step.peer)];
+    if (std::ranges::find(ranks, peer) == ranks.end()) ranks.push_back(peer);
+  });
 }
 
 std::string Execution::where() const {

@@ -63,6 +63,9 @@ class Execution {
   /// The state for a timeout's message: "round 3 of 6, waiting for rank 2" (world ranks).
   std::string where() const;
 
+  /// Appends the world ranks of the current round's messages, each once, until there are `most`.
+  void partners(std::vector<int>& ranks, std::size_t most) const;
+
  private:
   void advance();
   void post(const Step& step);

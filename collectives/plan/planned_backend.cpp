@@ -221,6 +221,11 @@ void PlannedCall::ended(Execution& execution, const Status& status) {
   if (busy_ == 0) owner_.ended(*this, failure_);
 }
 
+void PlannedCall::partners(const Call&, std::vector<int>& ranks) const {
+  for (const auto& execution : executions_)
+    if (execution->busy()) execution->partners(ranks, most_partners);
+}
+
 std::string PlannedCall::where(const Call&) const {
   for (const auto& execution : executions_)
     if (execution->busy()) return std::string(algorithm_->name) + " " + execution->where();

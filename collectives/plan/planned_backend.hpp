@@ -51,6 +51,7 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
 
  private:
   std::string where(const Call& call) const override;
+  void partners(const Call& call, std::vector<int>& ranks) const override;
   void trouble(const Status& why) override { made_by_->trouble(why); }
   void ended(Execution& execution, const Status& status) override;
 

@@ -171,6 +171,12 @@ class Context final : public Driver,
   std::shared_ptr<GroupState> group_of(std::uint64_t id);  // null: this rank has none of that id any more, or not yet
   // watchdog.cpp: asks ranks about their calls when one takes long
   void ask(Operation& operation, Clock::time_point now);
+  const std::vector<int>& whom_to_ask(const Operation& operation);
+  void tell_askers(const Operation& operation, Clock::time_point now);
+  Operation* running_call(std::uint64_t group, std::uint32_t sequence) const;
+  void reply_to(int asker, const GroupState& group, std::uint32_t sequence, Signature asked);
+  void fail_as_mismatch(int other, const CallRecord& mine, Signature theirs, std::uint64_t group);
+  std::string nobody_lacks(const Operation& operation) const;
   void read_control(int from, ConstBytes message);
   void answer(int from, ConstBytes query);
   void note_answer(int from, ConstBytes answer);
@@ -207,6 +213,7 @@ class Context final : public Driver,
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
 
   std::vector<Ref<Operation>> running_;    // token held
+  std::vector<int> asked_;                 // see whom_to_ask(); token held
   std::shared_ptr<AnySource> any_source_;  // token held
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,17 +52,35 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const CallRecord& last_completed() const noexcept { return completed_; }
   std::uint32_t last_begun() const noexcept { return sequence_; }
 
-  /// What another rank last answered to the watchdog's questions about calls.
+  /// What is known here of the calls of another rank, from its answers to the watchdog's questions or from ranks that
+  /// wait for it.
   struct Answer {
-    Clock::time_point at{};
-    std::uint32_t made = 0;  ///< number of the latest call that it is known to have made
+    Clock::time_point at{};     ///< of the last word about it
+    Clock::time_point asked{};  ///< of the first question that it has not answered yet; none: the epoch
+    std::uint32_t made = 0;     ///< number of the latest call that it is known to have made
+    bool is_silent = false;     ///< the last word is another rank's: it does not answer
     CallRecord completed;
     bool has_made(std::uint32_t sequence) const noexcept { return static_cast<std::int32_t>(made - sequence) >= 0; }
   };
-  /// Records an answer about the call number `sequence`. Allocates at the first one only.
+  void note_question(int world_rank, Clock::time_point now);
+  /// Records a word about the call number `sequence`. Allocates at the first one about a rank only.
   void note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed);
-  /// Null if the rank has not answered since then.
+  void note_silence(int world_rank);
+  /// Null if nothing has been heard of the rank since then.
   const Answer* answer_of(int world_rank, Clock::time_point since) const;
+  /// A rank that is known not to have made the call, or else one that does not answer: the end of a chain of ranks that
+  /// wait for one another. -1: none is known.
+  int end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
+  /// Ranks of which anything is known, in ascending order.
+  std::vector<int> ranks_heard_of() const;
+
+  /// Who waits for this rank in a late call, and the end of the chain that they were told. One call at a time.
+  struct Late {
+    std::uint32_t sequence = 0;
+    std::vector<int> askers;  // world ranks
+    int told = -1;
+  };
+  Late& late(std::uint32_t sequence);
 
   /// Ok until the first failure, and that failure afterwards.
   Status poison() const;
@@ -96,7 +115,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
   std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
-  std::vector<Answer> answers_;                                  // by rank in the group; empty before the first answer
+  std::map<int, Answer> answers_;                                // by world rank
+  Late late_;
   bool takes_arrivals_ = false;
   std::atomic<bool> has_other_backends_{false};
   mutable std::mutex mutex_;
@@ -118,6 +138,7 @@ struct Home {
 class Operation : public WorkState, public Startable {
  public:
   const GroupState& group() const noexcept { return *group_; }
+  GroupState& own_group() const noexcept { return *group_; }  ///< token held
   const CallRecord& call() const noexcept { return call_; }
   Deadline until() const noexcept { return until_; }
   bool has_deadline() const noexcept { return until_ - launched_ < for_ever; }
@@ -125,6 +146,8 @@ class Operation : public WorkState, public Startable {
 
   /// The state of the call for the message of a timeout: "lane 0 in round 3 of 6, waiting for rank 2".
   virtual std::string where() const { return {}; }
+  /// See Tracker::partners().
+  virtual void partners(std::vector<int>& /*ranks*/) const {}
 
   /// Ends what neither the transport nor a backend holds, after the communicator has failed. Token held.
   virtual void cancel(const Status& /*why*/) noexcept {}
@@ -189,7 +212,6 @@ class Operation : public WorkState, public Startable {
   /// For a call on device memory, the event that come_after() recorded; else an empty event.
   Event ready() const noexcept { return on_device_ ? *ready_ : Event(); }
   Context& context() const noexcept { return *context_; }
-  GroupState& own_group() const noexcept { return *group_; }
 
  private:
   void begin_after_failure();
@@ -268,6 +290,9 @@ class CollectiveOperation final : public Operation, private Call {
   static void start_those_ready(GroupState& group);
 
   std::string where() const override;
+  void partners(std::vector<int>& ranks) const override {
+    if (tracker != nullptr) tracker->partners(*this, ranks);
+  }
   void cancel(const Status& why) noexcept override;
   bool look() override;
 

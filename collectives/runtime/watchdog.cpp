@@ -1,6 +1,11 @@
-// Control messages between the ranks of a context, above all those of the watchdog: when a call takes long, its ranks
-// are asked which calls they have made. That detects mismatched calls in which all ranks only receive, and lets a
-// timeout name the missing rank and its last call.
+// Control messages between the ranks of a context, above all those of the watchdog: when a call takes long, ranks ask
+// which calls others have made. That detects mismatched calls in which all ranks only receive, and lets a timeout name
+// the missing rank and its last call.
+//
+// In a small group each rank asks all others. In a larger one a rank asks those that it exchanges with at the time,
+// over links that the call needs anyway, and keeps in mind who has asked it. Who learns which rank has not made the
+// call tells the ranks that wait for it, and they tell theirs: so the news runs back along the chain of who waits for
+// whom, and a job asks as many questions as there are links in it, log p deep for trees and p for rings.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -15,10 +20,10 @@ using namespace std::chrono_literals;
 
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
-constexpr int few_ranks = 9;  // who are all asked at once
-constexpr std::size_t first_asked =
-    2;  // of more ranks, in the first question about a call; then twice as many as before
-constexpr std::size_t most_early = 64;  // groups that other ranks have made before this rank
+constexpr int few_ranks = 9;             // who are all asked at once
+constexpr int most_doublings = 4;        // of the time between two questions about a call, where there are more
+constexpr std::size_t most_askers = 64;  // of whom a rank keeps in mind that they wait for it
+constexpr std::size_t most_early = 64;   // groups that other ranks have made before this rank
 
 enum class MessageType : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
 
@@ -37,6 +42,12 @@ struct Reply {
   std::uint64_t completed_call = 0;
   std::uint32_t completed = 0;
   std::uint32_t made = 0;  // whether it has made such a call
+  // The end of the chain of ranks that wait for one another, as far as it is known; -1: not known.
+  std::int32_t end = -1;
+  std::uint32_t end_is_silent = 0;
+  std::uint64_t end_completed_call = 0;
+  std::uint32_t end_completed = 0;
+  std::uint32_t spare = 0;
 };
 
 /// Header of a user's control message.
@@ -70,25 +81,47 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   const auto allowed = operation.until() - operation.launched();
   const auto patience = std::min<Clock::duration>(first_question, allowed / 2);
   if (now - operation.launched() < patience) return;
-  if (operation.asked != Clock::time_point{} && now - operation.asked < next_question) return;
+  GroupState& state = operation.own_group();
+  const Group& group = state.group();
+  const bool few = group.size() <= few_ranks;
+  if (operation.asked != Clock::time_point{}) {
+    const bool last_chance = operation.until() - now < 2 * next_question;  // the answers are for its error
+    const int doublings = few || last_chance ? 0 : std::min(operation.questions - 1, most_doublings);
+    if (!few) tell_askers(operation, now);
+    if (now - operation.asked < next_question * (1 << doublings)) return;
+  }
   operation.asked = now;
-  // Near the deadline all are asked, whose answers its error needs.
-  const bool last_chance = operation.until() - now < 2 * next_question || operation.group().group().size() <= few_ranks;
-  std::size_t left =
-      last_chance ? operation.group().group().members.size() : first_asked << std::min(operation.questions++, 20);
+  ++operation.questions;
   Query query;
   query.sequence = operation.call().sequence;
-  query.group = operation.group().group().id;
+  query.group = group.id;
   query.call = operation.call().call.bits;
-  // Ranks ask those that follow them, so that few questions ask of every rank; who has answered is not asked again.
-  const Group& group = operation.group().group();
-  for (int i = 1; i < group.size() && left > 0; ++i) {
-    const int member = group.members[static_cast<std::size_t>((group.rank + i) % group.size())];
-    const GroupState::Answer* const answer = operation.group().answer_of(member, operation.launched());
-    if (answer != nullptr && answer->has_made(operation.call().sequence)) continue;
+  for (const int member : whom_to_ask(operation)) {
+    const GroupState::Answer* const answer = state.answer_of(member, operation.launched());
+    if (member == rank_ || (few && answer != nullptr && answer->has_made(query.sequence))) continue;
+    state.note_question(member, now);
     wire().control(member, as_message(query));
-    --left;
   }
+}
+
+// All members of a small group; of a larger one those that the call exchanges with now, or else the next member.
+const std::vector<int>& Context::whom_to_ask(const Operation& operation) {
+  const Group& group = operation.group().group();
+  if (group.size() <= few_ranks) return group.members;
+  asked_.clear();
+  operation.partners(asked_);
+  if (asked_.empty()) asked_.push_back(group.members[static_cast<std::size_t>((group.rank + 1) % group.size())]);
+  return asked_;
+}
+
+// Tells the ranks that wait for this one who has not made the call, once that is known.
+void Context::tell_askers(const Operation& operation, Clock::time_point now) {
+  GroupState& state = operation.own_group();
+  GroupState::Late& late = state.late(operation.call().sequence);
+  const int end = state.end_of_chain(late.sequence, operation.launched(), now);
+  if (late.askers.empty() || end < 0 || end == late.told) return;
+  late.told = end;
+  for (const int asker : late.askers) reply_to(asker, state, late.sequence, operation.call().call);
 }
 
 void Context::read_control(int from, ConstBytes message) {
@@ -134,51 +167,93 @@ void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, Con
 void Context::answer(int from, ConstBytes message) {
   Query query;
   parse(message, MessageType::query, query);
-  Reply reply;
-  reply.sequence = query.sequence;
-  reply.group = query.group;
-  if (const auto group = group_of(query.group)) {
-    Signature mine;
-    const CallRecord completed = group->last_completed();
-    reply.completed = completed.sequence;
-    reply.completed_call = completed.call.bits;
-    reply.call = query.call;  // a call too old to be remembered has been agreed upon
-    reply.made =
-        group->begun(query.sequence, mine) || static_cast<std::int32_t>(group->last_begun() - query.sequence) >= 0;
-    if (group->begun(query.sequence, mine)) reply.call = mine.bits;
+  const auto group = group_of(query.group);
+  if (group == nullptr) {
+    Reply reply;
+    reply.sequence = query.sequence;
+    reply.group = query.group;
+    return wire().control(from, as_message(reply));
   }
-  wire().control(from, as_message(reply));
+  if (group->group().size() > few_ranks && running_call(query.group, query.sequence) != nullptr) {
+    std::vector<int>& askers = group->late(query.sequence).askers;
+    if (askers.size() < most_askers && std::ranges::find(askers, from) == askers.end()) askers.push_back(from);
+  }
+  reply_to(from, *group, query.sequence, {query.call});
+}
+
+Operation* Context::running_call(std::uint64_t group, std::uint32_t sequence) const {
+  for (const auto& operation : running_)
+    if (operation->group().group().id == group && operation->call().sequence == sequence && !operation->done())
+      return &*operation;
+  return nullptr;
+}
+
+void Context::reply_to(int asker, const GroupState& group, std::uint32_t sequence, Signature asked) {
+  Reply reply;
+  reply.sequence = sequence;
+  reply.group = group.group().id;
+  Signature mine;
+  const CallRecord completed = group.last_completed();
+  reply.completed = completed.sequence;
+  reply.completed_call = completed.call.bits;
+  reply.call = asked.bits;  // a call too old to be remembered has been agreed upon
+  reply.made = group.begun(sequence, mine) || static_cast<std::int32_t>(group.last_begun() - sequence) >= 0;
+  if (group.begun(sequence, mine)) reply.call = mine.bits;
+  if (const Operation* const waiting = running_call(reply.group, sequence); waiting != nullptr) {
+    const auto since = waiting->launched();
+    reply.end = group.end_of_chain(sequence, since, Clock::now());
+    const GroupState::Answer* const end = reply.end < 0 ? nullptr : group.answer_of(reply.end, since);
+    reply.end_is_silent = end == nullptr;
+    if (end != nullptr) {
+      reply.end_completed = end->completed.sequence;
+      reply.end_completed_call = end->completed.call.bits;
+    }
+  }
+  wire().control(asker, as_message(reply));
 }
 
 void Context::note_answer(int from, ConstBytes message) {
   Reply reply;
   parse(message, MessageType::answer, reply);
-  for (const auto& operation : running_) {
-    const CallRecord& mine = operation->call();
-    if (operation->group().group().id != reply.group || mine.sequence != reply.sequence) continue;
-    if (const auto group = group_of(reply.group))
-      group->note_answer(from, reply.sequence, reply.made != 0, {reply.completed, {reply.completed_call}});
-    if (reply.made == 0 || reply.call == mine.call.bits) return;
-    Cause why;
-    why.code = Code::mismatch;
-    why.culprit = from;
-    why.reporter = rank_;
-    why.group = reply.group;
-    why.say("the ranks do not agree: rank " + std::to_string(rank_) + " made " + call_text(mine.sequence, mine.call) +
-            ", but rank " + std::to_string(from) + " made " + call_text(mine.sequence, {reply.call}) +
-            ". All ranks must make the same calls in the same order.");
-    return fail(why);
+  const Operation* const operation = running_call(reply.group, reply.sequence);
+  const auto group = group_of(reply.group);
+  if (operation == nullptr || group == nullptr) return;
+  const CallRecord& mine = operation->call();
+  group->note_answer(from, reply.sequence, reply.made != 0, {reply.completed, {reply.completed_call}});
+  if (reply.made != 0 && reply.call != mine.call.bits) return fail_as_mismatch(from, mine, {reply.call}, reply.group);
+  if (reply.end >= 0 && reply.end != rank_) {
+    if (reply.end_is_silent != 0)
+      group->note_silence(reply.end);
+    else
+      group->note_answer(reply.end, reply.sequence, false, {reply.end_completed, {reply.end_completed_call}});
   }
+  tell_askers(*operation, Clock::now());
+}
+
+void Context::fail_as_mismatch(int other, const CallRecord& mine, Signature theirs, std::uint64_t group) {
+  Cause why;
+  why.code = Code::mismatch;
+  why.culprit = other;
+  why.reporter = rank_;
+  why.group = group;
+  why.say("the ranks do not agree: rank " + std::to_string(rank_) + " made " + call_text(mine.sequence, mine.call) +
+          ", but rank " + std::to_string(other) + " made " + call_text(mine.sequence, theirs) +
+          ". All ranks must make the same calls in the same order.");
+  fail(why);
 }
 
 // Why a call waits for members: "ranks 1-127 on h2 have not made this call", and the last they completed. Members in
 // the same state are named together. `first` becomes the first of them.
 std::string Context::lacking(const Operation& operation, int& first) const {
   std::vector<std::pair<std::string, std::vector<int>>> states;  // what they last completed; "?": they do not answer
-  for (const int member : operation.group().group().members) {
+  const GroupState& group = operation.group();
+  const bool few = group.group().size() <= few_ranks;  // who have all been asked
+  const int end = group.end_of_chain(operation.call().sequence, operation.launched(), Clock::now());
+  for (const int member : few ? group.group().members : Ranks(group.ranks_heard_of())) {
     if (member == rank_) continue;
-    const GroupState::Answer* const answer = operation.group().answer_of(member, operation.launched());
+    const GroupState::Answer* const answer = group.answer_of(member, operation.launched());
     if (answer != nullptr && answer->has_made(operation.call().sequence)) continue;
+    if (!few && answer == nullptr && member != end) continue;
     std::string state = "?";
     if (answer != nullptr) {
       const CallRecord& last = answer->completed;
@@ -208,6 +283,13 @@ std::string Context::lacking(const Operation& operation, int& first) const {
   return text;
 }
 
+std::string Context::nobody_lacks(const Operation& operation) const {
+  const bool few = operation.group().group().size() <= few_ranks;
+  return (few ? "all ranks have made this call but it has not ended; "
+              : "no rank is known that has not made this call; ") +
+         operation.where();
+}
+
 // Called when the deadline has passed.
 void Context::expire(Operation& operation) {
   Cause why;
@@ -221,7 +303,7 @@ void Context::expire(Operation& operation) {
   if (!collective)
     text += operation.where();
   else
-    text += missing.empty() ? "all ranks have made this call but it has not ended; " + operation.where() : missing;
+    text += missing.empty() ? nobody_lacks(operation) : missing;
   const bool own = operation.until() - operation.launched() != duration_of(Seconds(settings_.timeout));
   why.say(text + ". Raise " + (own ? "the call's own timeout" : "TUTTI_TIMEOUT") +
           " if the work really takes that long.");

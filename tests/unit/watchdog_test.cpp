@@ -28,5 +28,26 @@ TEST(Watchdog, NamesThoseInTheSameStateTogether) {
   });
 }
 
+// In a larger group ranks ask those that they exchange with, and the answer goes back along the chain.
+TEST(Watchdog, FollowsTheChainToTheLateRank) {
+  constexpr int ranks = 24, late = 17;
+  for (const char* const algorithm : {"ring", "recursive_doubling"}) {
+    std::latch failed(ranks - 1);
+    run_ranks(ranks, test_settings("inproc"), [&](Communicator& world) {
+      std::vector<float> values(ranks, 1.0f);
+      const CallOptions by{.timeout = 4.0, .algorithm = algorithm};
+      world.allreduce(Buffer(values.data(), values.size()), sum, by).wait();
+      if (world.rank() == late) return failed.wait();
+      const Error error = caught([&] { world.allreduce(Buffer(values.data(), values.size()), sum, by).wait(); });
+      failed.count_down();
+      EXPECT_EQ(error.code(), Code::timeout);
+      EXPECT_EQ(error.culprit(), late) << algorithm << ", rank " << world.rank();
+      EXPECT_THAT(error.what(), HasSubstr("rank 17 on " + host_name() +
+                                          " has not made this call; the last it completed was call 1, allreduce"))
+          << algorithm << ", rank " << world.rank();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace tutti::testing

@@ -225,6 +225,11 @@ void ShmBackend::cancel(const Status& why) noexcept {
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }
 
+void ShmBackend::partners(const Call& call, std::vector<int>& ranks) const {
+  if (next_ >= queue_.size() || &call != queue_[next_]) return;
+  if (awaited_.word != nullptr && awaited_.peer >= 0) ranks.push_back(memory_.world_rank(awaited_.peer));
+}
+
 std::string ShmBackend::where(const Call& call) const {
   if (next_ >= queue_.size()) return {};
   const Call& now = *queue_[next_];

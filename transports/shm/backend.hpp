@@ -37,6 +37,7 @@ class ShmBackend final : public Backend, private Tracker {
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named(std::string_view algorithm) noexcept;
   std::string where(const Call& call) const override;
+  void partners(const Call& call, std::vector<int>& ranks) const override;
   Engine first_engine(const ShmCall& call, Engine wanted) const;
   void play();
   void begin_next();

@@ -108,6 +108,10 @@ class Tracker {
  public:
   /// "ring in round 3 of 6, with rank 2". Empty: unknown.
   virtual std::string where(const Call& call) const = 0;
+  /// Appends the world ranks that the call exchanges with now, of whom at least one has not done its part; at most
+  /// `most_partners`. None: unknown.
+  virtual void partners(const Call& /*call*/, std::vector<int>& /*ranks*/) const {}
+  static constexpr std::size_t most_partners = 16;
 
  protected:
   ~Tracker() = default;
