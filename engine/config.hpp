@@ -34,6 +34,7 @@ struct Config {
     std::string way = "batch";
     std::string remainder = "uneven";
     std::string last = "auto";
+    std::string order = "auto";
     std::int64_t prefetch = 2;
     std::int64_t threads = 1;
     std::int64_t max_pixels = 178'956'970;

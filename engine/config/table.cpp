@@ -71,6 +71,12 @@ constexpr ConfigInfo table[] = {
      "the last step of an epoch, if it has fewer samples: keep, drop, or pad it with samples seen again; auto: drop "
      "with data.remainder=drop, else keep",
      {.allowed = "auto|keep|drop|pad", .aliases = "drop_last", .spelling = last_name}},
+    {"data.order",
+     at<&Config::data, &Config::Data::order>,
+     "where the shuffled order of an epoch comes from: a list of all samples on each rank, or a permutation by key "
+     "that "
+     "takes no memory; auto: the list below 1048576 samples",
+     {.allowed = "auto|list|keyed"}},
     {"data.prefetch",
      at<&Config::data, &Config::Data::prefetch>,
      "batches prepared ahead",

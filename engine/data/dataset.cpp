@@ -28,7 +28,7 @@ Sample ArrayDataset::get(std::size_t i) const {
   return sample;
 }
 
-Subset::Subset(std::shared_ptr<const Dataset> whole, std::vector<std::uint32_t> ids)
+Subset::Subset(std::shared_ptr<const Dataset> whole, std::vector<SampleId> ids)
     : whole_(std::move(whole)), ids_(std::move(ids)) {
   std::sort(ids_.begin(), ids_.end());
 }
@@ -39,7 +39,7 @@ std::vector<std::size_t> Subset::files() const {
   auto at = ids_.begin();
   for (const std::size_t count : whole_->files()) {
     end += count;
-    const auto next = std::find_if(at, ids_.end(), [&](std::uint32_t id) { return id >= end; });
+    const auto next = std::find_if(at, ids_.end(), [&](SampleId id) { return id >= end; });
     found.push_back(static_cast<std::size_t>(next - at));
     at = next;
   }
@@ -63,10 +63,8 @@ Blocks Subset::blocks() const {
   return found;
 }
 
-void Subset::expect(std::span<const std::uint32_t> ids) const {
-  std::vector<std::uint32_t> theirs;
-  for (const std::uint32_t id : ids) theirs.push_back(ids_.at(id));
-  whole_->expect(theirs);
+void Subset::expect(const Coming& coming) const {
+  whole_->expect([&](const std::function<void(SampleId)>& use) { coming([&](SampleId id) { use(ids_.at(id)); }); });
 }
 
 }  // namespace tutti::engine

@@ -3,15 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/data/blocks.hpp"
 #include "engine/data/sample.hpp"
 
 namespace tutti::engine {
+
+/// Calls a function with each of many samples, which are listed nowhere.
+using Coming = std::function<void(const std::function<void(SampleId)>& use)>;
 
 /// Samples with the same names, types and shapes. All functions may be called by several threads at once.
 class Dataset {
@@ -24,8 +27,9 @@ class Dataset {
   virtual std::vector<std::size_t> files() const { return {}; }
   /// The parts that are best read as a whole, for data sets in which samples in any order would be slow; else empty.
   virtual Blocks blocks() const { return {}; }
-  /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint.
-  virtual void expect(std::span<const std::uint32_t> ids) const { static_cast<void>(ids); }
+  /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint. `coming` may be
+  /// asked several times, until this returns.
+  virtual void expect(const Coming& coming) const { static_cast<void>(coming); }
 };
 
 /// Samples without an index, such as events as they arrive. One thread at a time.
@@ -52,16 +56,16 @@ class ArrayDataset : public Dataset {
 /// A subset of another data set, in that data set's order.
 class Subset : public Dataset {
  public:
-  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::uint32_t> ids);
+  Subset(std::shared_ptr<const Dataset> whole, std::vector<SampleId> ids);
   std::size_t size() const override { return ids_.size(); }
   Sample get(std::size_t i) const override { return whole_->get(ids_.at(i)); }
   std::vector<std::size_t> files() const override;
   Blocks blocks() const override;
-  void expect(std::span<const std::uint32_t> ids) const override;
+  void expect(const Coming& coming) const override;
 
  private:
   std::shared_ptr<const Dataset> whole_;
-  std::vector<std::uint32_t> ids_;
+  std::vector<SampleId> ids_;
 };
 
 }  // namespace tutti::engine

@@ -66,13 +66,13 @@ struct Trainer::Run {
   Validation without_numbers() const;
   void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
   void validate(std::size_t epoch, std::size_t steps);
-  void for_held_out(Range samples, const std::function<void(std::span<const std::uint32_t>)>& use) const;
+  void for_held_out(Range samples, const std::function<void(std::span<const SampleId>)>& use) const;
   void evaluate(Range samples, std::span<double> totals, std::span<double> all);
   void look_first();
   void look_together();
   void look_at_one_sample();
   std::size_t held_out() const;
-  std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const std::uint32_t> ids) const;
+  std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const SampleId> ids) const;
   Validation evaluate();
   at::Tensor predict();
   void judge(std::size_t epoch);

@@ -141,7 +141,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   const std::size_t ranks = size(world.size()), cuts = std::max(cuts_of(config, world.size()), ranks);
   const std::size_t most = (cuts + ranks - 1) / ranks * largest_piece();
   std::vector<std::size_t> largest;
-  const std::uint32_t any[] = {0};
+  const SampleId any[] = {0};
   for (const auto& [name, array] : collate(*data.train, any, transforms_for(config, data)))
     largest.push_back(most * array.byte_count());
   return std::make_unique<Feed>(tensor_device.gpu(), tensor_device.where().index, largest, size(config.data.prefetch));
