@@ -62,6 +62,8 @@ Validation validation_of(const Json& json) {
 }
 
 Ordered of(const EpochResult& result) {
+  Ordered waited = Ordered::array();
+  for (const WaitedFor& each : result.waited_for) waited.push_back({each.rank, each.seconds});
   return {{"epoch", result.epoch},
           {"epochs", result.epochs},
           {"step", result.step},
@@ -74,7 +76,18 @@ Ordered of(const EpochResult& result) {
           {"phases",
            {result.phases.compute, result.phases.communication, result.phases.waiting, result.phases.load,
             result.phases.other}},
-          {"waited_for", result.waited_for}};
+          {"waited_for", waited}};
+}
+
+/// Pairs of a rank and seconds. An earlier version had the seconds of all ranks.
+std::vector<WaitedFor> named_waits_of(const Json& json) {
+  std::vector<WaitedFor> found;
+  for (const Json& each : json)
+    if (each.is_array())
+      found.push_back({each.at(0).get<int>(), number(each.at(1))});
+    else
+      found.push_back({static_cast<int>(found.size()), number(each)});
+  return most_waited_for(std::move(found));
 }
 
 EpochResult epoch_of(const Json& json) {
@@ -88,7 +101,7 @@ EpochResult epoch_of(const Json& json) {
                      .metrics = metrics_of(json.at("metrics")),
                      .samples_per_second = number(json.at("samples_per_second")),
                      .phases = {},
-                     .waited_for = numbers(json.at("waited_for"))};
+                     .waited_for = named_waits_of(json.at("waited_for"))};
   const std::vector<double> phases = numbers(json.at("phases"));
   if (phases.size() == 5) result.phases = {phases[0], phases[1], phases[2], phases[3], phases[4]};
   return result;

@@ -212,7 +212,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   strategy->settle();
   flush_losses();
   times.synchronize(everyone);
-  const auto [phases, waits] = times.gather(everyone);
+  const auto [phases, waited_for, pairs] = times.gather(everyone);
   const std::optional<Validation> found = validation_of_epoch();
   const Validation held_out = found ? *found : without_numbers();
   EpochResult result{.epoch = epoch + 1,
@@ -225,14 +225,14 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
                      .metrics = held_out.metrics,
                      .samples_per_second = samples / phases.wall(),
                      .phases = phases,
-                     .waited_for = waits.mean_for_ranks()};
+                     .waited_for = waited_for};
   state.epoch_loss = state.epoch_samples = 0;
   if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
   state.epochs.push_back(result);
   report.epoch(result);
   all_written();
   all_or_none(everyone, [&] {
-    if (folder) folder->epoch(result, waits);
+    if (folder) folder->epoch(result, pairs);
   });
   write_trace();
   Moment now = moment(epoch);
