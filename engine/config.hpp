@@ -118,6 +118,7 @@ struct Config {
     bool at_end = true;
     std::int64_t keep = 2;
     bool verify = true;
+    std::int64_t shard_from = 1024;
     std::string resume = "false";
     bool resumes() const { return resume != "false" && resume != "off"; }
   } checkpoint;

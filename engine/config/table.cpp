@@ -268,6 +268,10 @@ constexpr ConfigInfo table[] = {
     {"checkpoint.keep", at<&Config::checkpoint, &Config::Checkpoint::keep>, "of the newest, beside the best; 0: all"},
     {"checkpoint.verify", at<&Config::checkpoint, &Config::Checkpoint::verify>,
      "whether the checksums of all files are compared before a run goes on from them"},
+    {"checkpoint.shard_from",
+     at<&Config::checkpoint, &Config::Checkpoint::shard_from>,
+     "the state of a run from which all ranks write it in shards; a smaller one is written by rank 0",
+     {.unit = "MiB"}},
     {"checkpoint.resume",
      at<&Config::checkpoint, &Config::Checkpoint::resume>,
      "true: go on from the newest one in run= that is whole, if there is any; step-N: from that one; keys "

@@ -277,6 +277,7 @@ TrainResult Trainer::Run::run() {
     if (config.run.empty() || everyone.rank() != 0) return;
     folder = std::make_unique<RunFolder>(config, everyone.size(), state);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
+    history = std::make_unique<History>(checkpoint_folder(config), state.history);
   });
   all_or_none(everyone, [&] {
     if (config.report.loss_file.empty() || everyone.rank() != 0) return;

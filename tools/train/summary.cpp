@@ -90,7 +90,9 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
   if (fs::exists(best))
     kept = "; the best checkpoint is " + best.string();
   else if (fs::exists(last))
-    kept = "; the network is " + (last / "model.safetensors").string();
+    kept = fs::exists(last / "model.safetensors") ? "; the network is " + (last / "model.safetensors").string()
+                                                  : "; the last checkpoint is " + last.string() +
+                                                        ", in shards, of which `tutti checkpoint export` makes a file";
   text += line("run", config.run + kept);
   std::string next = "tutti plot " + shell_path(config.run);
   if (!launch.empty() && engine::has_checkpoint(config.run))
