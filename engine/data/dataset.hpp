@@ -53,19 +53,28 @@ class ArrayDataset : public Dataset {
   std::size_t size_ = 0;
 };
 
-/// A subset of another data set, in that data set's order.
+/// A subset of another data set, in that data set's order. Takes 4 bytes a sample, 8 of data sets with more than 2^32,
+/// and none where samples are equally far apart.
 class Subset : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> whole, std::vector<SampleId> ids);
-  std::size_t size() const override { return ids_.size(); }
-  Sample get(std::size_t i) const override { return whole_->get(ids_.at(i)); }
+  /// The samples `first`, first + stride, ... as far as the data set goes; stride > 0.
+  Subset(std::shared_ptr<const Dataset> whole, SampleId first, SampleId stride);
+  std::size_t size() const override { return size_; }
+  Sample get(std::size_t i) const override { return whole_->get(id(i)); }
   std::vector<std::size_t> files() const override;
   Blocks blocks() const override;
   void expect(const Coming& coming) const override;
 
  private:
+  SampleId id(std::size_t i) const;
+  std::size_t number_below(SampleId end) const;
+
   std::shared_ptr<const Dataset> whole_;
-  std::vector<SampleId> ids_;
+  std::size_t size_ = 0;
+  SampleId first_ = 0, stride_ = 0;  // of samples that are equally far apart; else one of the lists has all
+  std::vector<std::uint32_t> short_ids_;
+  std::vector<SampleId> long_ids_;
 };
 
 }  // namespace tutti::engine

@@ -186,15 +186,14 @@ Trainer::Run::Staged Trainer::Run::shard_of(const KeptTensors& kept) const {
   std::vector<nn::NamedTensor> alike;
   for (const auto& [name, buffer] : tensors.buffers) alike.emplace_back(name, buffer.detach().clone());
   nn::synchronize_parameters(alike, world, 0, tensor_device);
+  const std::map<std::string, at::Tensor> of_rank_0(alike.begin(), alike.end());
   std::vector<ShardedTensor> all;
   std::vector<at::Tensor> values;
   std::size_t bytes = 0;
   for (const auto& [file, mine] : kept)
     for (const auto& [name, tensor] : mine) {
-      const auto buffer = file == model_file || file == average_file
-                              ? std::ranges::find(alike, name, &nn::NamedTensor::first)
-                              : alike.end();
-      values.push_back(buffer == alike.end() ? tensor : buffer->second);
+      const auto buffer = file == model_file || file == average_file ? of_rank_0.find(name) : of_rank_0.end();
+      values.push_back(buffer == of_rank_0.end() ? tensor : buffer->second);
       all.push_back({file, {name, array_dtype(tensor), {tensor.sizes().begin(), tensor.sizes().end()}}});
       bytes += tensor.nbytes();
     }

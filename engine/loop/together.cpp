@@ -70,9 +70,11 @@ void write_parts(Communicator& ranks, const CheckpointStore& store, std::uint64_
   Manifest written;
   on_all(ranks, [&] {
     if (!std::filesystem::is_directory(folder))
-      throw Error(Code::resource, folder.string() +
-                                      " is not there: ranks write this checkpoint together, so all of them "
-                                      "have to see the folder of the run; give run= a shared one");
+      throw Error(Code::resource,
+                  folder.string() +
+                      " is not there: ranks write this checkpoint together, so all of them "
+                      "have to see the folder of the run; give run= a shared one (rank 0 alone writes a state "
+                      "that all ranks have alike and that is below checkpoint.shard_from");
     written = mine.stage->write(folder, mine.metadata);
   });
   Manifest all = all_files(ranks, written);

@@ -27,9 +27,7 @@ class Shares {
         processes_(static_cast<int>(processes)) {}
 
   std::shared_ptr<const Dataset> of(std::size_t worker) const {
-    std::vector<SampleId> ids;
-    for (std::size_t i = worker; i < data_->size(); i += workers_) ids.push_back(SampleId{i});
-    return std::make_shared<Subset>(data_, std::move(ids));
+    return std::make_shared<Subset>(data_, worker, workers_);
   }
 
   std::vector<Ledger::Share> steps() const {

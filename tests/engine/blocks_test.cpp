@@ -202,5 +202,31 @@ TEST(SubsetBlocks, CountWhatIsLeftOfEach) {
   EXPECT_THAT(ArrayDataset(Fields{}).blocks().files, IsEmpty());
 }
 
+TEST(Subset, OfEveryNthIsThatOfTheList) {
+  struct Numbers : Dataset {
+    std::size_t size() const override { return 29; }
+    Sample get(std::size_t i) const override {
+      Sample sample;
+      sample["number"] = Array(std::vector<std::int64_t>{static_cast<std::int64_t>(i)}, {});
+      return sample;
+    }
+    std::vector<std::size_t> files() const override { return {3, 0, 11, 1, 14}; }
+    Blocks blocks() const override { return {.files = {{3}, {4, 7}, {1}, {2, 2, 10}}}; }
+  };
+  const auto whole = std::make_shared<Numbers>();
+  const auto number = [](const Dataset& data, std::size_t i) { return data.get(i)["number"].as<std::int64_t>()[0]; };
+  for (std::size_t stride = 1; stride <= 12; ++stride)
+    for (std::size_t first = 0; first <= 30; ++first) {
+      Ids ids;
+      for (std::size_t i = first; i < whole->size(); i += stride) ids.push_back(i);
+      const Subset listed(whole, ids), computed(whole, first, stride);
+      ASSERT_EQ(computed.size(), listed.size());
+      EXPECT_EQ(computed.files(), listed.files());
+      EXPECT_EQ(computed.blocks().files, listed.blocks().files);
+      for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(number(computed, i), number(listed, i));
+      EXPECT_THROW(computed.get(ids.size()), std::out_of_range);
+    }
+}
+
 }  // namespace
 }  // namespace tutti::engine

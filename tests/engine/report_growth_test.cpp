@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "engine/report/costs.hpp"
 #include "engine/report/step_times.hpp"
 #include "tests/support/counted_calls.hpp"
 #include "tests/support/worlds.hpp"
@@ -45,9 +46,10 @@ TEST(ReportGrowth, AnEpochIsSummedAndNotGathered) {
       // whether all exchanged as often; two blocks of exchanges, by two calls each; who was late; phases; the worst
       EXPECT_EQ(used.reductions, 1U + 2 * 2 + 1 + 1);
       EXPECT_EQ(used.calls, used.reductions + meetings);
-      const std::size_t reduced = 16 + 12 * 2000 + 2 * 8 + 5 * 8;
-      EXPECT_EQ(used.given, reduced + (world.rank() > 0 ? 160U : 0U));
-      EXPECT_EQ(used.taken, reduced + 160 * (meetings - (world.rank() > 0 ? 1 : 0)));
+      const std::size_t reduced = epoch_times_bytes(2000, 2), is_child = world.rank() > 0 ? 1 : 0;
+      EXPECT_EQ(used.given, reduced + 160 * is_child);
+      EXPECT_EQ(used.taken, reduced + 160 * (meetings - is_child));
+      EXPECT_EQ(worst_pairs_bytes(world.rank(), world.size()), 160 * meetings);
       EXPECT_LE(found.waited_for.size(), most_named);
       EXPECT_EQ(found.pairs.size(),
                 world.rank() == 0 ? std::min<std::size_t>(10, 2 * static_cast<std::size_t>(world.size()) - 2) : 0U);
@@ -68,6 +70,20 @@ TEST(ReportGrowth, ClocksAreComparedOnceOnAHostAndInRounds) {
       times.synchronize(world);
       EXPECT_EQ((calls_of_this_rank - once).calls, 0U);
     });
+}
+
+TEST(ReportGrowth, NothingGrowsAsTheRanks) {
+  for (const int size : {64, 1024, 8192, 65536}) {
+    std::size_t messages = 0, bytes = 0;
+    for (const int rank : {0, 1, size / 2, size - 1}) {
+      messages = std::max(messages, static_cast<std::size_t>(clock_messages(rank, size)));
+      bytes = std::max(bytes, worst_pairs_bytes(rank, size));
+    }
+    EXPECT_LE(messages, 16U * 16);
+    EXPECT_LE(bytes, 160U * 16);
+    EXPECT_LE(epoch_times_bytes(1024, 1024), 21'000U);
+    EXPECT_LE(wait_row_entries(1024, static_cast<std::size_t>(size)), 1024U);
+  }
 }
 
 }  // namespace

@@ -217,54 +217,5 @@ class Damaged(Runs):
         self.assertIn("after step 10 ", self.train("-np", 2, "--resume", "part", "epochs=4", "checkpoint.verify=false"))
 
 
-class Shards(Runs):
-    """A state that all ranks have, written by all of them."""
-
-    def tensors(self, folder, *words):
-        done = command("checkpoint", "export", folder, "--to", "whole.safetensors", *words, cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return (self.folder / "whole.safetensors").read_bytes()
-
-    def test_any_number_of_ranks_goes_on_from_any_number(self):
-        words = [*WORDS, "batch=9", "sync.buffers=local", "optimizer.ema=0.9"]
-        self.train("-np", 3, *words, "epochs=4", "run=whole")
-        self.train("-np", 3, *words, "run=parts", "checkpoint.shard_from=0")
-        last = self.folder / "parts/checkpoints/last"
-        self.assertEqual(sorted(each.name for each in last.iterdir()),
-                         ["manifest.json", *(f"shard-{rank}-of-3.safetensors" for rank in range(3)), "shards.json", "state.json"])
-        sizes = [each.stat().st_size for each in last.glob("shard-*")]
-        self.assertLess(max(sizes) - min(sizes), 2000, "the headers differ")
-        self.assertIn(", in shards, of which `tutti checkpoint export` makes a file", self.train("-np", 3, "--resume", "parts", "epochs=2"))
-        shutil.copytree(self.folder / "parts", self.folder / "fewer", symlinks=True)
-        self.train("-np", 3, "--resume", "parts", "epochs=4")
-        self.assertEqual(self.state("parts")["losses"], self.state("whole")["losses"])
-        self.assertEqual(self.tensors("parts"), self.tensors("whole"))
-        self.train("-np", 1, "--resume", "fewer", "epochs=4", "checkpoint.shard_from=1024")
-        self.assertTrue((self.folder / "fewer/checkpoints/last/model.safetensors").exists())
-        self.train("-np", 2, *words, "run=begun", "model.from=parts")
-        verified = command("checkpoint", "verify", "parts", cwd=self.folder)
-        self.assertEqual(verified.returncode, 0, verified.stdout)
-
-    def test_a_damaged_shard_costs_one_checkpoint(self):
-        words = ["-np", 2, *WORDS, "checkpoint.every_steps=4", "checkpoint.keep=0", "checkpoint.shard_from=0"]
-        self.train(*words, "epochs=4", "run=whole")
-        self.train(*words, "run=part")
-        flip(self.folder / "part/checkpoints/step-10/shard-1-of-2.safetensors", -3)
-        said = self.train("-np", 2, "--resume", "part", "epochs=4")
-        self.assertRegex(said, r"skipping a damaged checkpoint: .*step-10/shard-1-of-2.safetensors")
-        self.assertEqual(self.tensors("part"), self.tensors("whole"))
-
-    def test_a_rank_that_cannot_write_is_named(self):
-        for number, words in enumerate((["checkpoint.shard_from=0"], ["strategy=local-sgd"])):
-            elsewhere = ["sh", "-c", 'test "$TUTTI_RANK" = 1 && cd /; exec "$@"', "sh"]
-            words = [*WORDS, *words, "steps=4", f"run=run{number}"]
-            done = subprocess.run([BIN / "tutti", "run", "-np", "2", *elsewhere, BIN / "tutti", "train", *words],
-                                  capture_output=True, text=True, timeout=150, env=CLEAN, cwd=self.folder)
-            self.assertNotEqual(done.returncode, 0, done.stdout)
-            self.assertEqual(done.stderr.count("rank 1: run"), 1, done.stderr)
-            self.assertIn("all of them have to see the folder of the run; give run= a shared one", done.stderr)
-            self.assertEqual(list((self.folder / f"run{number}/checkpoints").iterdir()), [])
-
-
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nn/costs.hpp"
 #include "nn/synchronize.hpp"
 #include "tests/support/caught.hpp"
 #include "tests/support/counted_calls.hpp"
@@ -38,8 +39,8 @@ TEST(CheckReplicas, TakesTwoAllreducesOfSixteenBytesATensorOnAnyNumberOfRanks) {
         const CallCount used = calls_of_this_rank - before;
         EXPECT_EQ(used.calls, 2U);
         EXPECT_EQ(used.reductions, 2U);
-        EXPECT_EQ(used.given, 16 + 16 * count);
-        EXPECT_EQ(used.taken, 16 + 16 * count);
+        EXPECT_EQ(used.given, replica_check_bytes(count));
+        EXPECT_EQ(used.taken, replica_check_bytes(count));
       });
 }
 
