@@ -34,6 +34,7 @@ struct Config {
     std::string way = "batch";
     std::string remainder = "uneven";
     std::string last = "auto";
+    std::string order = "auto";
     std::int64_t prefetch = 2;
     std::int64_t threads = 1;
     std::int64_t max_pixels = 178'956'970;
@@ -117,6 +118,7 @@ struct Config {
     bool at_end = true;
     std::int64_t keep = 2;
     bool verify = true;
+    std::int64_t shard_from = 1024;
     std::string resume = "false";
     bool resumes() const { return resume != "false" && resume != "off"; }
   } checkpoint;

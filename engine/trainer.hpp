@@ -113,8 +113,8 @@ struct DivergedError : Error {
 /// Samples for one extra step, from a data set other than the trainer's; ids are for all ranks of the trainer together.
 struct Further {
   std::shared_ptr<const Dataset> data;
-  std::vector<std::uint32_t> ids;  ///< empty: no step
-  std::size_t step = 0;            ///< the step of the schedule whose learning rate is used
+  std::vector<SampleId> ids;  ///< empty: no step
+  std::size_t step = 0;       ///< the step of the schedule whose learning rate is used
 };
 
 /// The objects that a run works with. Members that are left empty are made from the configuration.

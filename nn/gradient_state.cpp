@@ -58,11 +58,11 @@ void GradientSync::State::agree() {
   if (agreed || !options.reorder || communicator.size() == 1 || slots.empty()) return;
   std::vector<std::int64_t> found(slots.size(), -1);
   if (communicator.rank() == 0 && !arrivals.empty()) {
-    std::ranges::copy(arrivals, found.begin());
-    std::size_t filled = arrivals.size();
+    std::vector<bool> came(slots.size());
+    for (const std::int64_t each : arrivals) came[static_cast<std::size_t>(each)] = true;
+    auto next = std::ranges::copy(arrivals, found.begin()).out;
     for (const std::size_t each : order)
-      if (std::ranges::find(arrivals, static_cast<std::int64_t>(each)) == arrivals.end())
-        found[filled++] = static_cast<std::int64_t>(each);
+      if (!came[each]) *next++ = static_cast<std::int64_t>(each);
   }
   communicator.broadcast(found, 0).wait();
   if (found.front() < 0) return;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "nn/tensor.hpp"
@@ -103,6 +104,42 @@ std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   std::vector<std::int64_t> values(all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + all.numel());
   for (std::size_t i = 0; i < state.size(); ++i) values[i] ^= hash(state[i].first);
   return values;
+}
+
+/// The first place at which ranks have different values, the same on all ranks; nullopt if there is none. One
+/// allreduce, of the least values and of the greatest: 16 bytes a value, however many ranks there are.
+std::optional<std::size_t> first_differing(const std::vector<std::int64_t>& values, Communicator& communicator) {
+  std::vector<std::int64_t> least = values;
+  for (const std::int64_t each : values) least.push_back(~each);  // ~ turns the order around, without overflow
+  communicator.allreduce(least, min).wait();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (least[i] != ~least[values.size() + i]) return i;
+  return std::nullopt;
+}
+
+struct Unlike {
+  std::int64_t of_root = 0;
+  std::vector<int> ranks = {};  ///< whose value is another, in ascending order
+};
+
+/// The ranks whose value differs from rank 0's. Asked only where some does: a broadcast and a bit for each rank.
+Unlike unlike_root(std::int64_t value, Communicator& communicator) {
+  Unlike found{.of_root = communicator.broadcast(value, 0).wait()};
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  std::vector<std::uint8_t> bits((static_cast<std::size_t>(communicator.size()) + 7) / 8);
+  if (value != found.of_root) bits[rank / 8] = static_cast<std::uint8_t>(1U << rank % 8);
+  communicator.allreduce(bits, bor).wait();
+  for (int each = 0; each < communicator.size(); ++each)
+    if ((bits[static_cast<std::size_t>(each) / 8] >> each % 8 & 1) != 0) found.ranks.push_back(each);
+  return found;
+}
+
+[[noreturn]] void refuse_counts(std::int64_t mine, Communicator& communicator) {
+  const Unlike found = unlike_root(mine, communicator);
+  const std::int64_t other = communicator.broadcast(mine, found.ranks.front()).wait();
+  throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(found.of_root) +
+                                  " parameters and buffers to compare, rank " + std::to_string(found.ranks.front()) +
+                                  " has " + std::to_string(other) + "; build the same network on every rank");
 }
 
 /// Averages in place. All ranks pass tensors of the same sizes.
@@ -217,31 +254,18 @@ void check_replicas(std::span<const NamedTensor> parameters, std::span<const Nam
                     Communicator communicator) {
   std::vector<NamedTensor> state(parameters.begin(), parameters.end());
   state.insert(state.end(), buffers.begin(), buffers.end());
-  const auto size = static_cast<std::size_t>(communicator.size());
-  const std::vector<std::int64_t> count{static_cast<std::int64_t>(state.size())};
-  std::vector<std::int64_t> counts(size);
-  communicator.allgather(count, counts).wait();
-  for (std::size_t r = 1; r < size; ++r)
-    if (counts[r] != counts[0])
-      throw Error(Code::mismatch, "replicas differ: rank 0 has " + std::to_string(counts[0]) +
-                                      " parameters and buffers to compare, rank " + std::to_string(r) + " has " +
-                                      std::to_string(counts[r]) + "; build the same network on every rank");
+  const auto count = static_cast<std::int64_t>(state.size());
+  if (first_differing({count}, communicator)) refuse_counts(count, communicator);
   if (state.empty()) return;
   const std::vector<std::int64_t> mine = hashes(state);
-  std::vector<std::int64_t> all(size * state.size());
-  communicator.allgather(mine, all).wait();
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    std::vector<int> differing;
-    for (std::size_t r = 1; r < size; ++r)
-      if (all[r * state.size() + i] != all[i]) differing.push_back(static_cast<int>(r));
-    if (!differing.empty())
-      throw Error(Code::mismatch,
-                  "replicas differ: '" + state[i].first + "' on " + ranks_text(differing) +
-                      " is not bitwise equal to rank 0's; " +
-                      (i < parameters.size() ? "call synchronize_parameters() first, and update every replica "
-                                               "with the same gradients"
-                                             : "call synchronize_buffers() first, or compare parameters only"));
-  }
+  const std::optional<std::size_t> found = first_differing(mine, communicator);
+  if (!found) return;
+  throw Error(Code::mismatch,
+              "replicas differ: '" + state[*found].first + "' on " +
+                  ranks_text(unlike_root(mine[*found], communicator).ranks) + " is not bitwise equal to rank 0's; " +
+                  (*found < parameters.size() ? "call synchronize_parameters() first, and update every replica with "
+                                                "the same gradients"
+                                              : "call synchronize_buffers() first, or compare parameters only"));
 }
 
 void check_replicas(const torch::nn::Module& module, Communicator communicator, Compared what) {

@@ -77,9 +77,10 @@ void verify_checkpoint(const fs::path& folder, bool sums) {
     for (const auto& [name, sum] : files) check_file(folder / name, sum, sums);
   }
   need_regular(folder / RunState::file);
-  const RunState state = RunState::read(folder / RunState::file);
+  RunState state = RunState::read(folder / RunState::file);
   if (const auto step = checkpoint_step(folder.filename().string()); step && *step != state.step)
     refuse(folder, "has the state of step " + std::to_string(state.step));
+  state.read_past(folder.parent_path(), sums);
   if (listed) return;
   if (state.has_manifest) refuse(folder / manifest_file, "is missing");
   for (const auto& entry : fs::directory_iterator(folder, failed))

@@ -17,7 +17,8 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& files);
 
 /// Throws Error{invalid}, in one line, with the file and what is wrong, unless the checkpoint in `folder` is whole: a
 /// folder, no link, with the state of a run that can be, and with all files, no links, that its manifest names, of the
-/// sizes and, with `sums`, the checksums that it says. A checkpoint of an earlier tutti has no manifest; its files have
+/// sizes and, with `sums`, the checksums that it says; and unless the history beside it has what its state names. A
+/// checkpoint of an earlier tutti has no manifest; its files have
 /// to be such that they can be read.
 void verify_checkpoint(const std::filesystem::path& folder, bool sums);
 

@@ -47,28 +47,47 @@ constexpr const char* sums_key = "crc32";  // in the metadata: JSON, a checksum 
 
 }  // namespace
 
-FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
-                          const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = {{"__metadata__", metadata}}, sums = nlohmann::ordered_json::object();
+std::string_view safetensors_name(DType dtype) noexcept { return names[static_cast<std::size_t>(dtype)]; }
+
+std::optional<DType> safetensors_dtype(std::string_view name) noexcept {
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<DType>(found - names.begin()));
+}
+
+std::string safetensors_header(const std::filesystem::path& file, std::span<const TensorForm> tensors,
+                               const std::map<std::string, std::string>& metadata,
+                               std::span<const std::uint32_t> sums) {
+  nlohmann::ordered_json header = {{"__metadata__", metadata}}, listed = nlohmann::ordered_json::object();
   std::size_t at = 0;
-  for (const SavedTensor& tensor : tensors) {
-    if (header.contains(tensor.name))
-      throw Error(Code::invalid, file.string() + ": two tensors are called '" + tensor.name + "'");
-    if (checked_product(size_of(tensor.dtype), tensor.shape) != tensor.bytes.size())
-      throw Error(Code::invalid, file.string() + ": '" + tensor.name + "' has not the bytes that its shape says");
-    header[tensor.name] = {{"dtype", names[static_cast<std::size_t>(tensor.dtype)]},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {at, at + tensor.bytes.size()}}};
-    sums[tensor.name] = crc32_of(tensor.bytes);
-    at += tensor.bytes.size();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, dtype, shape] = tensors[i];
+    if (header.contains(name)) throw Error(Code::invalid, file.string() + ": two tensors are called '" + name + "'");
+    const std::optional<std::size_t> bytes = checked_product(size_of(dtype), shape, PTRDIFF_MAX - at);
+    if (!bytes) throw Error(Code::invalid, file.string() + ": '" + name + "' has more bytes than a file holds");
+    header[name] = {{"dtype", safetensors_name(dtype)}, {"shape", shape}, {"data_offsets", {at, at + *bytes}}};
+    if (!sums.empty()) listed[name] = sums[i];
+    at += *bytes;
   }
-  header["__metadata__"][sums_key] = sums.dump();
+  if (!listed.empty() || tensors.empty()) header["__metadata__"][sums_key] = listed.dump();
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data starts at a multiple of 8
   const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
+                          const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorForm> forms;
+  std::vector<std::uint32_t> sums;
+  for (const SavedTensor& tensor : tensors) {
+    if (checked_product(size_of(tensor.dtype), tensor.shape) != tensor.bytes.size())
+      throw Error(Code::invalid, file.string() + ": '" + tensor.name + "' has not the bytes that its shape says");
+    forms.push_back({tensor.name, tensor.dtype, tensor.shape});
+    sums.push_back(crc32_of(tensor.bytes));
+  }
+  const std::string header = safetensors_header(file, forms, metadata, sums);
   AtomicFile out(file);
-  out.write(std::as_bytes(std::span(&length, 1)));
-  out.write(text);
+  out.write(header);
   for (const SavedTensor& tensor : tensors) out.write(tensor.bytes);
   return out.commit();
 }
@@ -112,15 +131,13 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
     const Json type = entry.is_object() ? entry.value("dtype", Json()) : Json();
     if (!shape || !offsets || offsets->size() != 2 || !type.is_string())
       refuse("'" + name + "' has not a type, a shape and two offsets, which are whole numbers");
-    const auto known = std::ranges::find(names, type.get<std::string>());
-    if (known == names.end())
-      refuse("'" + name + "' has the element type " + type.get<std::string>() + ", which is not supported");
-    const auto dtype = static_cast<DType>(known - names.begin());
+    const std::optional<DType> dtype = safetensors_dtype(type.get<std::string>());
+    if (!dtype) refuse("'" + name + "' has the element type " + type.get<std::string>() + ", which is not supported");
     const auto begin = static_cast<std::size_t>(offsets->front()), end = static_cast<std::size_t>(offsets->back());
     if (begin > end || end > data.size()) refuse("'" + name + "' lies beyond its end: a part of the file is missing");
-    if (checked_product(size_of(dtype), *shape) != end - begin)
+    if (checked_product(size_of(*dtype), *shape) != end - begin)
       refuse("'" + name + "' has not the bytes that its shape says");
-    tensors_.push_back({name, dtype, *shape, data.subspan(begin, end - begin)});
+    tensors_.push_back({name, *dtype, *shape, data.subspan(begin, end - begin)});
   }
   // One after the other, from the data's beginning to its end.
   std::ranges::sort(tensors_, {},

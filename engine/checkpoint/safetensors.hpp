@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,24 @@ struct SavedTensor {
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
+
+/// What a header says of a tensor.
+struct TensorForm {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> shape;
+};
+
+/// The format's name of an element type, "BF16"; and the type of a name, nullopt if there is none.
+std::string_view safetensors_name(DType dtype) noexcept;
+std::optional<DType> safetensors_dtype(std::string_view name) noexcept;
+
+/// The beginning of a file, up to its tensors' bytes, which follow in the same order without gaps. `sums`: their
+/// checksums, if there is one of each. Throws Error{invalid} with the name of `file` if two tensors have the same name
+/// or one is too large.
+std::string safetensors_header(const std::filesystem::path& file, std::span<const TensorForm> tensors,
+                               const std::map<std::string, std::string>& metadata,
+                               std::span<const std::uint32_t> sums = {});
 
 /// Writes a file atomically (AtomicFile), with a checksum of each tensor in its metadata. Throws Error{resource} if the
 /// file cannot be written (no space, no folder), and Error{invalid} if two tensors have the same name or the bytes of a

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/checkpoint/atomic_file.hpp"
-#include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/safetensors.hpp"
 #include "tutti/threads.hpp"
 
@@ -35,10 +34,18 @@ Saver::~Saver() {
 }
 
 void Saver::start(std::uint64_t step, CheckpointFiles files, bool best) {
+  start([step, files = std::move(files), best](const CheckpointStore& store) {
+    if (files.history) files.history();
+    store.save(
+        step, [&](const std::filesystem::path& folder) { write_manifest(folder, write_files(folder, files)); }, best);
+  });
+}
+
+void Saver::start(std::function<void(const CheckpointStore&)> write) {
   wait();
-  thread_ = start_thread("writes checkpoints", [this, step, files = std::move(files), best] {
+  thread_ = start_thread("writes checkpoints", [this, write = std::move(write)] {
     try {
-      write(step, files, best);
+      write(store_);
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -50,21 +57,15 @@ void Saver::wait() {
   if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
 }
 
-void Saver::write(std::uint64_t step, const CheckpointFiles& files, bool best) {
-  store_.save(
-      step,
-      [&](const std::filesystem::path& folder) {
-        Manifest written;
-        for (const auto& [name, arrays] : files.tensors)
-          written[name] = write_arrays(folder / name, arrays, files.metadata);
-        for (const auto& [name, text] : files.texts) {
-          AtomicFile out(folder / name);
-          out.write(text);
-          written[name] = out.commit();
-        }
-        write_manifest(folder, written);
-      },
-      best);
+Manifest write_files(const std::filesystem::path& folder, const CheckpointFiles& files) {
+  Manifest written;
+  for (const auto& [name, arrays] : files.tensors) written[name] = write_arrays(folder / name, arrays, files.metadata);
+  for (const auto& [name, text] : files.texts) {
+    AtomicFile out(folder / name);
+    out.write(text);
+    written[name] = out.commit();
+  }
+  return written;
 }
 
 }  // namespace tutti::engine

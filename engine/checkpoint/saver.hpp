@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
 
 #include "engine/checkpoint/atomic_file.hpp"
+#include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/data/sample.hpp"
 
@@ -18,6 +20,7 @@ struct CheckpointFiles {
   std::map<std::string, Fields> tensors;             ///< by file name; written as safetensors
   std::map<std::string, std::string> texts;          ///< by file name
   std::map<std::string, std::string> metadata = {};  ///< metadata of the tensor files
+  std::function<void()> history = {};                ///< writes what the state of the run refers to; called first
 };
 
 /// At most one checkpoint is being written at a time. start() and wait() are called by one thread.
@@ -30,17 +33,20 @@ class Saver {
 
   /// Waits for the previous checkpoint and starts writing this one. Throws the error of the previous one.
   void start(std::uint64_t step, CheckpointFiles files, bool best);
+  /// The same for what writes a checkpoint of the store in another way.
+  void start(std::function<void(const CheckpointStore& store)> write);
 
   /// Blocks until everything is written. Throws Error{resource} if that failed.
   void wait();
 
  private:
-  void write(std::uint64_t step, const CheckpointFiles& files, bool best);
-
   CheckpointStore store_;
   std::thread thread_;
   std::exception_ptr failure_;
 };
+
+/// Writes files of a checkpoint into `folder`, durably. Returns what their manifest has to say.
+Manifest write_files(const std::filesystem::path& folder, const CheckpointFiles& files);
 
 /// Writes named arrays as a safetensors file, durably.
 FileSum write_arrays(const std::filesystem::path& file, const Fields& arrays,

@@ -1,8 +1,9 @@
 #include "engine/checkpoint/state.hpp"
 
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "engine/checkpoint/records.hpp"
 #include "engine/config/documents.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
@@ -13,120 +14,56 @@ namespace {
 using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 
-constexpr int version = 1;
-
-constexpr std::uint64_t most_counted = std::uint64_t{1} << 53;  // of steps and samples; all are exact as doubles
 constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 16};
 
-/// A whole number from 0 up. Throws unless it is one, and at most `most`.
-std::uint64_t whole(const Json& all, const char* name, std::uint64_t most = most_counted) {
-  const Json& value = all.at(name);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    refuse("'" + std::string(name) + "' is " + value.dump().substr(0, 40) + ": expected a whole number from 0 to " +
-           std::to_string(most));
-  return value.get<std::uint64_t>();
-}
-
-/// JSON has no infinity and NaN; nlohmann::json writes both as null.
-double number(const Json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-}
-
-std::vector<double> numbers(const Json& values) {
-  std::vector<double> found;
-  for (const Json& each : values) found.push_back(number(each));
-  return found;
-}
-
-Ordered of(const Metrics& metrics) {
-  Ordered all = Ordered::array();
-  for (const auto& [name, value] : metrics) all.push_back({name, value});
-  return all;
-}
-
-Metrics metrics_of(const Json& json) {
-  Metrics found;
-  for (const Json& metric : json) found.emplace_back(metric.at(0), number(metric.at(1)));
-  return found;
-}
-
-Ordered of(const Validation& found) {
-  return {{"step", found.step}, {"epoch", found.epoch}, {"loss", found.loss}, {"metrics", of(found.metrics)}};
-}
-
-Validation validation_of(const Json& json) {
-  return {.step = whole(json, "step"),
-          .epoch = number(json.at("epoch")),
-          .loss = number(json.at("loss")),
-          .metrics = metrics_of(json.at("metrics"))};
-}
-
-Ordered of(const EpochResult& result) {
-  return {{"epoch", result.epoch},
-          {"epochs", result.epochs},
-          {"step", result.step},
-          {"learning_rate", result.learning_rate},
-          {"train_loss", result.train_loss},
-          {"validated", result.validated},
-          {"test_loss", result.test_loss},
-          {"metrics", of(result.metrics)},
-          {"samples_per_second", result.samples_per_second},
-          {"phases",
-           {result.phases.compute, result.phases.communication, result.phases.waiting, result.phases.load,
-            result.phases.other}},
-          {"waited_for", result.waited_for}};
-}
-
-EpochResult epoch_of(const Json& json) {
-  EpochResult result{.epoch = whole(json, "epoch"),
-                     .epochs = whole(json, "epochs"),
-                     .step = whole(json, "step"),
-                     .learning_rate = number(json.at("learning_rate")),
-                     .train_loss = number(json.at("train_loss")),
-                     .validated = json.value("validated", true),
-                     .test_loss = number(json.at("test_loss")),
-                     .metrics = metrics_of(json.at("metrics")),
-                     .samples_per_second = number(json.at("samples_per_second")),
-                     .phases = {},
-                     .waited_for = numbers(json.at("waited_for"))};
-  const std::vector<double> phases = numbers(json.at("phases"));
-  if (phases.size() == 5) result.phases = {phases[0], phases[1], phases[2], phases[3], phases[4]};
-  return result;
-}
+/// Of a state with its own lists, and of one with a history; an earlier version knows the first alone.
+constexpr int listed_version = 1, marked_version = 2;
 
 }  // namespace
 
+RunState RunState::without_past() {
+  RunPast past = std::exchange(static_cast<RunPast&>(*this), {});
+  RunState found = *this;
+  static_cast<RunPast&>(*this) = std::move(past);
+  return found;
+}
+
 std::string RunState::json() const {
-  Ordered epochs_done = Ordered::array();
-  for (const EpochResult& result : epochs) epochs_done.push_back(of(result));
-  Ordered validations_done = Ordered::array();
-  for (const Validation& found : validations) validations_done.push_back(of(found));
-  const Ordered all = {{"version", version},
-                       {"manifest", true},
-                       {"step", step},
-                       {"epoch", epoch},
-                       {"sampler", sampler},
-                       {"optimizer", {{"name", optimizer}, {"steps", optimizer_steps}}},
-                       {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
-                       {"epoch_loss", epoch_loss},
-                       {"epoch_samples", epoch_samples},
-                       {"step_samples", step_samples},
-                       {"samples", samples},
-                       {"further", further},
-                       {"given", given},
-                       {"best", best},
-                       {"best_validation", best_validation},
-                       {"best_epoch", best_epoch},
-                       {"patient_since", patient_since},
-                       {"stopped", stopped},
-                       {"set_rate", set_rate},
-                       {"data", data},
-                       {"batch", batch},
-                       {"ranks", ranks},
-                       {"exchange", exchange},
-                       {"epochs", epochs_done},
-                       {"validations", validations_done},
-                       {"losses", losses}};
+  const bool marked = !history.file.empty();
+  Ordered all = {{"version", marked ? marked_version : listed_version},
+                 {"manifest", true},
+                 {"step", step},
+                 {"epoch", epoch},
+                 {"sampler", sampler},
+                 {"optimizer", {{"name", optimizer}, {"steps", optimizer_steps}}},
+                 {"schedule", {{"errors", schedule.errors}, {"factor", schedule.factor}}},
+                 {"epoch_loss", epoch_loss},
+                 {"epoch_samples", epoch_samples},
+                 {"step_samples", step_samples},
+                 {"samples", samples},
+                 {"further", further},
+                 {"given", given},
+                 {"best", best},
+                 {"best_validation", best_validation},
+                 {"best_epoch", best_epoch},
+                 {"patient_since", patient_since},
+                 {"stopped", stopped},
+                 {"set_rate", set_rate},
+                 {"data", data},
+                 {"batch", batch},
+                 {"ranks", ranks},
+                 {"exchange", exchange}};
+  if (marked) {
+    all["history"] = {{"file", history.file},     {"bytes", history.bytes},   {"crc32", history.crc32},
+                      {"losses", history.losses}, {"epochs", history.epochs}, {"validations", history.validations}};
+    return all.dump(1) + "\n";
+  }
+  Ordered epochs_done = Ordered::array(), validations_done = Ordered::array();
+  for (const EpochResult& result : epochs) epochs_done.push_back(record_of(result));
+  for (const Validation& found : validations) validations_done.push_back(record_of(found));
+  all["epochs"] = std::move(epochs_done);
+  all["validations"] = std::move(validations_done);
+  all["losses"] = losses;
   return all.dump(1) + "\n";
 }
 
@@ -134,16 +71,20 @@ namespace {
 
 /// What a state says is checked against itself; the rest is what a run with this configuration says.
 void check(const RunState& state) {
+  const HistoryMark& past = state.history;
   if (state.ranks == 0) refuse("'ranks' is 0: expected 1 or more");
   if (state.batch == 0) refuse("'batch' is 0: expected 1 or more");
-  if (state.best_validation > state.validations.size())
-    refuse("'best_validation' is " + std::to_string(state.best_validation) + " of " +
-           std::to_string(state.validations.size()) + " validations");
-  if (state.losses.size() > state.step)
-    refuse("there are " + std::to_string(state.losses.size()) + " losses of " + std::to_string(state.step) + " steps");
-  if (state.epochs.size() > state.epoch + 1)
-    refuse("there are results of " + std::to_string(state.epochs.size()) + " epochs, in epoch " +
+  if (state.best_validation > past.validations)
+    refuse("'best_validation' is " + std::to_string(state.best_validation) + " of " + std::to_string(past.validations) +
+           " validations");
+  if (past.losses > state.step)
+    refuse("there are " + std::to_string(past.losses) + " losses of " + std::to_string(state.step) + " steps");
+  if (past.epochs > state.epoch + 1)
+    refuse("there are results of " + std::to_string(past.epochs) + " epochs, in epoch " +
            std::to_string(state.epoch + 1));
+}
+
+void check_order(const RunState& state) {
   const auto in_order = [&](const auto& each, const char* what) {
     std::size_t before = 0;
     for (const auto& one : each) {
@@ -154,6 +95,25 @@ void check(const RunState& state) {
   };
   in_order(state.epochs, "there is an epoch that ended");
   in_order(state.validations, "there is a validation");
+}
+
+HistoryMark mark_of(const Json& json) {
+  HistoryMark found{.file = json.at("file").get<std::string>(),
+                    .bytes = whole(json, "bytes"),
+                    .crc32 = static_cast<std::uint32_t>(whole(json, "crc32", UINT32_MAX)),
+                    .losses = whole(json, "losses"),
+                    .epochs = whole(json, "epochs"),
+                    .validations = whole(json, "validations")};
+  if (!is_history(found.file)) refuse("'" + found.file + "' is no history of a run");
+  return found;
+}
+
+void read_lists(const Json& all, RunState& state) {
+  for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
+  for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
+  state.losses = numbers(all.at("losses"));
+  state.history = {
+      .losses = state.losses.size(), .epochs = state.epochs.size(), .validations = state.validations.size()};
 }
 
 RunState state_of(const Json& all) {
@@ -181,11 +141,13 @@ RunState state_of(const Json& all) {
   state.ranks = whole(all, "ranks");
   state.exchange = all.at("exchange").get<std::string>();
   state.has_manifest = all.value("manifest", false);
-  for (const Json& result : all.at("epochs")) state.epochs.push_back(epoch_of(result));
-  for (const Json& found : all.at("validations")) state.validations.push_back(validation_of(found));
-  state.patient_since = all.contains("patient_since") ? whole(all, "patient_since", state.validations.size()) : 0;
-  state.losses = numbers(all.at("losses"));
+  if (all.contains("history"))
+    state.history = mark_of(all.at("history"));
+  else
+    read_lists(all, state);
+  state.patient_since = all.contains("patient_since") ? whole(all, "patient_since", state.history.validations) : 0;
   check(state);
+  check_order(state);
   return state;
 }
 
@@ -195,7 +157,7 @@ RunState RunState::read(const std::filesystem::path& file) {
   const std::string text = read_text(file, state_limits.bytes);
   const Json all = parse_json(text, file.string(), state_limits);
   try {
-    if (all.at("version").get<int>() != version)
+    if (all.at("version").get<int>() != (all.contains("history") ? marked_version : listed_version))
       refuse(
           "was written by another version of tutti, which this one does not read: resume with that one, or "
           "begin anew in another run=");
@@ -204,6 +166,16 @@ RunState RunState::read(const std::filesystem::path& file) {
     refuse(file.string() + ": is no state of a run (" + error.what() + ")");
   } catch (const Error& error) {
     refuse(file.string() + ": " + error.what());
+  }
+}
+
+void RunState::read_past(const std::filesystem::path& checkpoints, bool sums) {
+  if (history.file.empty()) return;
+  static_cast<RunPast&>(*this) = read_history(checkpoints, history, sums);
+  try {
+    check_order(*this);
+  } catch (const Error& error) {
+    refuse((checkpoints / history.file).string() + ": " + error.what());
   }
 }
 

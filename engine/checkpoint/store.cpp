@@ -88,33 +88,52 @@ CheckpointStore::CheckpointStore(fs::path folder, std::size_t keep, bool writes)
     if (entry.path().filename().string().starts_with(unfinished)) fs::remove_all(entry.path(), failed);
 }
 
-void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs::path&)>& fill, bool best) {
-  const fs::path whole = folder_of(folder_, step), name = whole.filename();
-  const fs::path filled = folder_ / (unfinished.data() + name.string());
+void CheckpointStore::save(std::uint64_t step, const std::function<void(const fs::path&)>& fill, bool best) const {
+  const fs::path filled = begin(step);
+  try {
+    fill(filled);
+    commit(step, best);
+  } catch (...) {
+    abandon(step);
+    throw;
+  }
+}
+
+fs::path CheckpointStore::unfinished_folder(std::uint64_t step) const {
+  return folder_ / (unfinished.data() + folder_of(folder_, step).filename().string());
+}
+
+fs::path CheckpointStore::begin(std::uint64_t step) const {
+  const fs::path filled = unfinished_folder(step);
   std::error_code failed;
   fs::remove_all(filled, failed);
   if (!fs::create_directory(filled, failed))
     throw Error(Code::resource, filled.string() + ": cannot be made: " + failed.message());
-  try {
-    fill(filled);
-    sync_folder(filled);
-    // If there is a checkpoint of this step already, the names are exchanged, so that step-N always exists.
-    const bool again = fs::exists(fs::symlink_status(whole, failed));
-    if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
-      fs::rename(whole, filled.string() + "-before", failed);  // for file systems without RENAME_EXCHANGE, such as NFS
-      fs::rename(filled, whole, failed);
-      fs::remove_all(filled.string() + "-before");
-    } else if (!again) {
-      fs::rename(filled, whole, failed);
-    }
-    if (failed)
-      throw Error(Code::resource,
-                  whole.string() + ": cannot be made: " + failed.message() + "; earlier ones are still there");
-    sync_folder(folder_);
-  } catch (...) {
-    fs::remove_all(filled, failed);
-    throw;
+  return filled;
+}
+
+void CheckpointStore::abandon(std::uint64_t step) const noexcept {
+  std::error_code ignored;
+  fs::remove_all(unfinished_folder(step), ignored);
+}
+
+void CheckpointStore::commit(std::uint64_t step, bool best) const {
+  const fs::path whole = folder_of(folder_, step), name = whole.filename(), filled = unfinished_folder(step);
+  std::error_code failed;
+  sync_folder(filled);
+  // If there is a checkpoint of this step already, the names are exchanged, so that step-N always exists.
+  const bool again = fs::exists(fs::symlink_status(whole, failed));
+  if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
+    fs::rename(whole, filled.string() + "-before", failed);  // for file systems without RENAME_EXCHANGE, such as NFS
+    fs::rename(filled, whole, failed);
+    fs::remove_all(filled.string() + "-before");
+  } else if (!again) {
+    fs::rename(filled, whole, failed);
   }
+  if (failed)
+    throw Error(Code::resource,
+                whole.string() + ": cannot be made: " + failed.message() + "; earlier ones are still there");
+  sync_folder(folder_);
   fs::remove_all(filled, failed);
   // before `last`, because its state may name this checkpoint as the best
   if (best) replace_link(folder_ / "best", name);

@@ -40,7 +40,15 @@ class CheckpointStore {
   /// Writes a checkpoint. `fill` writes its files, durably (AtomicFile), into the folder that it is given. Afterwards
   /// the link `last` points to the checkpoint, and `best` too if `best` is set. Throws the errors of `fill` and
   /// Error{resource}; earlier checkpoints are not affected by an error.
-  void save(std::uint64_t step, const std::function<void(const std::filesystem::path&)>& fill, bool best);
+  void save(std::uint64_t step, const std::function<void(const std::filesystem::path&)>& fill, bool best) const;
+
+  /// The steps of save(), for a checkpoint that several processes fill: begin() makes the folder for its files, which
+  /// commit() makes the checkpoint and abandon() removes. Errors as save().
+  std::filesystem::path begin(std::uint64_t step) const;
+  void commit(std::uint64_t step, bool best) const;
+  void abandon(std::uint64_t step) const noexcept;
+  /// The folder that begin() makes.
+  std::filesystem::path unfinished_folder(std::uint64_t step) const;
 
   /// All checkpoints, damaged ones too, in the order in which a run tries to go on from them: first the one that was
   /// saved last, then earlier steps, newest first.

@@ -71,6 +71,12 @@ constexpr ConfigInfo table[] = {
      "the last step of an epoch, if it has fewer samples: keep, drop, or pad it with samples seen again; auto: drop "
      "with data.remainder=drop, else keep",
      {.allowed = "auto|keep|drop|pad", .aliases = "drop_last", .spelling = last_name}},
+    {"data.order",
+     at<&Config::data, &Config::Data::order>,
+     "where the shuffled order of an epoch comes from: a list of all samples on each rank, or a permutation by key "
+     "that "
+     "takes no memory; auto: the list below 1048576 samples",
+     {.allowed = "auto|list|keyed"}},
     {"data.prefetch",
      at<&Config::data, &Config::Data::prefetch>,
      "batches prepared ahead",
@@ -262,6 +268,10 @@ constexpr ConfigInfo table[] = {
     {"checkpoint.keep", at<&Config::checkpoint, &Config::Checkpoint::keep>, "of the newest, beside the best; 0: all"},
     {"checkpoint.verify", at<&Config::checkpoint, &Config::Checkpoint::verify>,
      "whether the checksums of all files are compared before a run goes on from them"},
+    {"checkpoint.shard_from",
+     at<&Config::checkpoint, &Config::Checkpoint::shard_from>,
+     "the state of a run from which all ranks write it in shards; a smaller one is written by rank 0",
+     {.unit = "MiB"}},
     {"checkpoint.resume",
      at<&Config::checkpoint, &Config::Checkpoint::resume>,
      "true: go on from the newest one in run= that is whole, if there is any; step-N: from that one; keys "

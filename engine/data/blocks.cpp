@@ -5,7 +5,6 @@
 #include <span>
 
 #include "engine/data/random.hpp"
-#include "engine/data/sampler.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -44,7 +43,7 @@ std::uint64_t Blocks::digest() const noexcept {
   return found >> 32;
 }
 
-std::vector<std::uint32_t> order_by_blocks(const Blocks& blocks, std::uint64_t seed, std::size_t epoch) {
+std::vector<BlockWindow> windows_of(const Blocks& blocks, std::uint64_t seed, std::size_t epoch) {
   std::vector<std::vector<Range>> files;
   std::size_t end = 0;
   for (const auto& lengths : blocks.files) {
@@ -55,20 +54,19 @@ std::vector<std::uint32_t> order_by_blocks(const Blocks& blocks, std::uint64_t s
     }
   }
   shuffle(std::span(files), Random::keyed(seed, 0xf11e5, epoch));
-  std::vector<std::uint32_t> order;
-  order.reserve(end);
+  std::vector<BlockWindow> windows;
+  std::size_t turn = 0, place = 0;
   for_parts(std::span(files), blocks.open, [&](std::span<std::vector<Range>> open) {
     std::vector<Range> together;
     for (const auto& file : open) together.insert(together.end(), file.begin(), file.end());
-    shuffle(std::span(together), Random::keyed(seed, 0xb10c5, epoch, order.size()));
+    shuffle(std::span(together), Random::keyed(seed, 0xb10c5, epoch, place));
     for_parts(std::span(together), blocks.window, [&](std::span<Range> window) {
-      const std::size_t begin = order.size();
-      for (const Range& block : window)
-        for (std::size_t i = 0; i < block.count; ++i) order.push_back(static_cast<std::uint32_t>(block.begin + i));
-      shuffle(std::span(order).subspan(begin), Random::keyed(seed, 0x5a3b1e, epoch, begin));
+      windows.push_back({turn, {window.begin(), window.end()}});
+      for (const Range& block : window) place += block.count;
     });
+    ++turn;
   });
-  return order;
+  return windows;
 }
 
 }  // namespace tutti::engine

@@ -1,9 +1,11 @@
-// Blocks: the parts of a data set that are read as a whole, and an order of samples that reads each of them once.
+// Blocks: the parts of a data set that are read as a whole, and an order that reads each of them once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "engine/data/range.hpp"
 
 namespace tutti::engine {
 
@@ -22,9 +24,15 @@ struct Blocks {
   std::uint64_t digest() const noexcept;
 };
 
-/// All samples, at most 2^32, each once. Files are taken in a random order, up to `open` at a time; the blocks of these
-/// are in a random order, and each `window` of them is shuffled. So a reader that holds `window` blocks reads each
-/// block once. The order depends on the arguments only, and is the same on every platform.
-std::vector<std::uint32_t> order_by_blocks(const Blocks& blocks, std::uint64_t seed, std::size_t epoch);
+/// Blocks whose samples are shuffled together.
+struct BlockWindow {
+  std::size_t turn = 0;  ///< number of the files that are open together, from 0
+  std::vector<Range> blocks = {};
+};
+
+/// All blocks, each once. Files are taken in a random order, up to `open` at a time; the blocks of these are in a
+/// random order, and each `window` of them is a window. So a reader that holds `window` blocks reads each block once.
+/// The result depends on the arguments only, and is the same on every platform.
+std::vector<BlockWindow> windows_of(const Blocks& blocks, std::uint64_t seed, std::size_t epoch);
 
 }  // namespace tutti::engine

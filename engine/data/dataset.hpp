@@ -3,15 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/data/blocks.hpp"
 #include "engine/data/sample.hpp"
 
 namespace tutti::engine {
+
+/// Calls a function with each of many samples, which are listed nowhere.
+using Coming = std::function<void(const std::function<void(SampleId)>& use)>;
 
 /// Samples with the same names, types and shapes. All functions may be called by several threads at once.
 class Dataset {
@@ -24,8 +27,9 @@ class Dataset {
   virtual std::vector<std::size_t> files() const { return {}; }
   /// The parts that are best read as a whole, for data sets in which samples in any order would be slow; else empty.
   virtual Blocks blocks() const { return {}; }
-  /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint.
-  virtual void expect(std::span<const std::uint32_t> ids) const { static_cast<void>(ids); }
+  /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint. `coming` may be
+  /// asked several times, until this returns.
+  virtual void expect(const Coming& coming) const { static_cast<void>(coming); }
 };
 
 /// Samples without an index, such as events as they arrive. One thread at a time.
@@ -49,19 +53,28 @@ class ArrayDataset : public Dataset {
   std::size_t size_ = 0;
 };
 
-/// A subset of another data set, in that data set's order.
+/// A subset of another data set, in that data set's order. Takes 4 bytes a sample, 8 of data sets with more than 2^32,
+/// and none where samples are equally far apart.
 class Subset : public Dataset {
  public:
-  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::uint32_t> ids);
-  std::size_t size() const override { return ids_.size(); }
-  Sample get(std::size_t i) const override { return whole_->get(ids_.at(i)); }
+  Subset(std::shared_ptr<const Dataset> whole, std::vector<SampleId> ids);
+  /// The samples `first`, first + stride, ... as far as the data set goes; stride > 0.
+  Subset(std::shared_ptr<const Dataset> whole, SampleId first, SampleId stride);
+  std::size_t size() const override { return size_; }
+  Sample get(std::size_t i) const override { return whole_->get(id(i)); }
   std::vector<std::size_t> files() const override;
   Blocks blocks() const override;
-  void expect(std::span<const std::uint32_t> ids) const override;
+  void expect(const Coming& coming) const override;
 
  private:
+  SampleId id(std::size_t i) const;
+  std::size_t number_below(SampleId end) const;
+
   std::shared_ptr<const Dataset> whole_;
-  std::vector<std::uint32_t> ids_;
+  std::size_t size_ = 0;
+  SampleId first_ = 0, stride_ = 0;  // of samples that are equally far apart; else one of the lists has all
+  std::vector<std::uint32_t> short_ids_;
+  std::vector<SampleId> long_ids_;
 };
 
 }  // namespace tutti::engine

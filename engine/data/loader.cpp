@@ -19,7 +19,7 @@ Sample transformed(Sample sample, std::span<const Transform> transforms, const D
 
 /// Calls `read()` and adds the sample's id to errors.
 template <class Read>
-Sample read_sample(std::uint32_t id, Read&& read) {
+Sample read_sample(SampleId id, Read&& read) {
   const std::string which = "sample " + std::to_string(id) + ": ";
   try {
     return read();
@@ -30,7 +30,7 @@ Sample read_sample(std::uint32_t id, Read&& read) {
   }
 }
 
-Array stacked(const std::string& name, const std::vector<Sample>& samples, std::span<const std::uint32_t> ids) {
+Array stacked(const std::string& name, const std::vector<Sample>& samples, std::span<const SampleId> ids) {
   const Array& first = samples[0][name];
   ArrayShape shape = first.shape();
   shape.insert(shape.begin(), static_cast<std::int64_t>(samples.size()));
@@ -47,7 +47,7 @@ Array stacked(const std::string& name, const std::vector<Sample>& samples, std::
   });
 }
 
-Batch stack(const std::vector<Sample>& samples, std::vector<std::uint32_t> ids) {
+Batch stack(const std::vector<Sample>& samples, std::vector<SampleId> ids) {
   Batch batch;
   if (!samples.empty())
     for (const auto& [name, array] : samples[0]) batch[name] = stacked(name, samples, ids);
@@ -59,15 +59,15 @@ Batch stack(const std::vector<Sample>& samples, std::vector<std::uint32_t> ids) 
 
 }  // namespace
 
-Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
+Batch collate(const Dataset& data, std::span<const SampleId> ids, std::span<const Transform> transforms,
               const Draw& draw) {
-  const auto read = [&](std::uint32_t id) {
+  const auto read = [&](SampleId id) {
     Draw own = draw;
     own.sample = id;
     return read_sample(id, [&] { return transformed(data.get(id), transforms, own); });
   };
   std::vector<Sample> samples;
-  for (const std::uint32_t id : ids) samples.push_back(read(id));
+  for (const SampleId id : ids) samples.push_back(read(id));
   Batch batch = stack(samples, {ids.begin(), ids.end()});
   if (ids.empty())
     for (const auto& [name, array] : read(draw.sample)) {
@@ -80,7 +80,7 @@ Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span
 
 Batch collate(SampleStream& stream, std::size_t count, std::span<const Transform> transforms, const Draw& draw) {
   std::vector<Sample> samples;
-  std::vector<std::uint32_t> ids;
+  std::vector<SampleId> ids;
   Draw own = draw;
   for (; samples.size() < count; ++own.sample) {
     bool ended = false;
@@ -123,13 +123,10 @@ void Loader::resume(const Progress& progress) {
   failure_ = nullptr;
   stopping_ = false;
   claimed_ = sent_ = taken_ = sampler_.first_step();
-  std::vector<std::uint32_t> coming;
-  for (std::size_t step = taken_; step < sampler_.steps(); ++step) {
-    const auto local = sampler_.local(step);
-    coming.insert(coming.end(), local.begin(), local.end());
-  }
-  data_->expect(coming);
-  like_ = coming.empty() ? 0 : coming.back();
+  data_->expect([this](const std::function<void(SampleId)>& use) {
+    for (std::size_t step = taken_; step < sampler_.steps(); ++step) std::ranges::for_each(sampler_.local(step), use);
+  });
+  like_ = sampler_.last().value_or(0);
   for (std::size_t i = 0; i < std::min(options_.threads, options_.depth); ++i)
     threads_.push_back(start_thread("reads samples", [this, epoch = progress.epoch] { work(epoch); }));
 }

@@ -21,7 +21,7 @@ namespace tutti::engine {
 /// The transformed samples `ids`, stacked into a batch. Without ids the batch has arrays with zero rows in the shapes
 /// of sample draw.sample. Exceptions are rethrown as an Error that names the sample, with the same code if they were an
 /// Error.
-Batch collate(const Dataset& data, std::span<const std::uint32_t> ids, std::span<const Transform> transforms,
+Batch collate(const Dataset& data, std::span<const SampleId> ids, std::span<const Transform> transforms,
               const Draw& draw = {});
 
 /// The next `count` samples of a stream, fewer at its end. Samples are numbered from draw.sample on.
@@ -78,7 +78,7 @@ class Loader {
   std::size_t failed_ = 0;
   bool stopping_ = false;
   std::size_t claimed_ = 0, sent_ = 0, taken_ = 0;  // the next step to be claimed, sent and returned
-  std::uint32_t like_ = 0;                          // a sample of this rank, whose shapes empty batches use
+  SampleId like_ = 0;                               // a sample of this rank, whose shapes empty batches use
   double waited_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -34,6 +34,9 @@ class Fields {
   std::vector<Field> fields_;
 };
 
+/// The number of a sample in its data set, from 0.
+using SampleId = std::uint64_t;
+
 /// One sample, for example sample["image"] (3x32x32) and sample["label"] (a scalar).
 struct Sample : Fields {
   using Fields::Fields;
@@ -46,7 +49,7 @@ struct Batch : Fields {
   std::size_t count = 0;            ///< number of samples here
   std::size_t global_count = 0;     ///< samples on all ranks; gradients are weighted by count / global_count
   std::size_t global_distinct = 0;  ///< samples on all ranks without repetitions; the divisor of metrics
-  std::vector<std::uint32_t> ids;   ///< of the samples, in the data set
+  std::vector<SampleId> ids;        ///< of the samples, in the data set
   std::vector<float> weights;       ///< for metrics: 1, or 0 for repetitions that pad the batch
   std::vector<std::size_t> pieces;  ///< sizes of the consecutive micro-batches
   std::size_t slot = 0;             ///< the batch's slot on a device, if it was sent there (engine/loop/feed.hpp)

@@ -1,4 +1,4 @@
-// Every rank computes the same order for an epoch and takes its part of it.
+// Every rank knows the same order for an epoch and takes its part of it.
 #include "engine/data/sampler.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/config/options.hpp"
-#include "engine/data/random.hpp"
+#include "engine/data/permutation.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -15,8 +15,6 @@ namespace {
 constexpr std::string_view way_names[] = {"batch", "contiguous", "strided", "file"};
 constexpr std::string_view remainder_names[] = {"uneven", "drop", "pad"};
 constexpr std::string_view last_names[] = {"", " last=drop", " last=pad"};
-
-std::size_t batch_of(std::size_t batch, int rank, int size) noexcept { return share(batch, rank, size).count; }
 
 /// Parses the number at the beginning of `text`, and removes it together with `next`, which must follow. Returns false
 /// if either is missing.
@@ -78,7 +76,7 @@ Progress Progress::parse(std::string_view text) {
   return found;
 }
 
-Sampler::Sampler(Plan plan) : plan_(std::move(plan)) {
+Sampler::Sampler(Plan plan) : plan_(std::move(plan)), rest_(Way::batch, 0, {}) {
   check();
   grains_ = plan_.grains > 0 ? plan_.grains : static_cast<std::size_t>(plan_.size);
   my_grains_ = share(grains_, plan_.rank, plan_.size);
@@ -93,7 +91,9 @@ void Sampler::check() const {
   const std::string ranks = std::to_string(plan_.size) + " ranks";
   const std::string batch = std::to_string(plan_.batch);
   if (plan_.batch == 0) refuse("batch=0: a global batch needs at least one sample");
-  if (plan_.samples > (std::size_t{1} << 32)) refuse("a data set has at most 2^32 samples");
+  if (plan_.shuffled && plan_.shuffle == Shuffle::listed && plan_.samples > (std::size_t{1} << 32))
+    refuse("data.order=list is for at most 2^32 samples: say data.order=keyed");
+  if (plan_.samples > Permutation::most) refuse("a data set has at most 2^62 samples");
   if (plan_.samples < size)
     refuse(ranks + ", but only " + std::to_string(plan_.samples) +
            " samples: start at most as many ranks as there are samples");
@@ -124,82 +124,28 @@ std::string Sampler::data() const {
          std::string(last_names[static_cast<std::size_t>(plan_.last)]) +
          (!plan_.shuffled        ? " in order"
           : plan_.blocks.empty() ? ""
-                                 : " " + text_of(plan_.blocks));
+                                 : " " + text_of(plan_.blocks)) +
+         (plan_.shuffled && plan_.shuffle == Shuffle::keyed ? " keyed" : "");
 }
 
-Sampler::Order Sampler::order_of(std::size_t epoch) const {
-  Order order(plan_.samples);
-  std::iota(order.begin(), order.end(), 0U);
-  if (!plan_.shuffled) return order;
-  if (!plan_.blocks.empty()) {
-    Blocks blocks = plan_.blocks;
-    if (plan_.way == Way::file) blocks.open = 1;
-    return order_by_blocks(blocks, plan_.seed, epoch);
-  }
-  if (plan_.way != Way::file) {
-    shuffle(std::span(order), Random::keyed(plan_.seed, 0x5a3b1e, epoch));
-    return order;
-  }
-  Order files(plan_.files.size()), begins(plan_.files.size()), shuffled;
-  std::iota(files.begin(), files.end(), 0U);
-  std::exclusive_scan(plan_.files.begin(), plan_.files.end(), begins.begin(), std::uint32_t{0});
-  shuffle(std::span(files), Random::keyed(plan_.seed, 0xf11e5, epoch));
-  for (const std::uint32_t file : files) {
-    const std::span<std::uint32_t> inside = std::span(order).subspan(begins[file], plan_.files[file]);
-    shuffle(inside, Random::keyed(plan_.seed, 0x5a3b1e, epoch, file));
-    shuffled.insert(shuffled.end(), inside.begin(), inside.end());
-  }
-  return shuffled;
-}
-
-/// The part of the order that each of `size` ranks has, for every way except batch.
-std::vector<Sampler::Order> Sampler::deal(const Order& order, int size) const {
-  const auto ranks = static_cast<std::size_t>(size);
-  std::vector<Order> dealt(ranks);
-  if (plan_.way == Way::contiguous) {
-    for (int r = 0; r < size; ++r) {
-      const Range mine = share(order.size(), r, size);
-      const auto begin = order.begin() + static_cast<std::ptrdiff_t>(mine.begin);
-      dealt[static_cast<std::size_t>(r)].assign(begin, begin + static_cast<std::ptrdiff_t>(mine.count));
-    }
-  } else if (plan_.way == Way::strided) {
-    for (std::size_t i = 0; i < order.size(); ++i) dealt[i % ranks].push_back(order[i]);
-  } else {
-    std::vector<std::size_t> file_of_sample;
-    for (std::size_t file = 0; file < plan_.files.size(); ++file)
-      file_of_sample.insert(file_of_sample.end(), plan_.files[file], file);
-    for (std::size_t i = 0, turn = 0; i < order.size(); ++i) {
-      if (i > 0 && file_of_sample[order[i]] != file_of_sample[order[i - 1]]) ++turn;
-      dealt[turn % ranks].push_back(order[i]);
-    }
-  }
-  return dealt;
-}
-
-void Sampler::remove(Order& order, const Progress::Part& part) const {
-  if (order.empty() || part.steps == 0) return;
-  if (plan_.way == Way::batch) {
-    const std::size_t seen = std::min(part.steps * part.batch, order.size());
-    order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(seen));
-    return;
-  }
-  std::vector<bool> seen(plan_.samples);
-  // If there are more ranks than samples, the first ranks have one sample each and the others none.
-  const int holders = static_cast<int>(std::min(static_cast<std::size_t>(part.size), order.size()));
-  const std::vector<Order> dealt = deal(order, holders);
-  for (int r = 0; r < holders; ++r) {
-    const Order& one = dealt[static_cast<std::size_t>(r)];
-    const std::size_t count = std::min(part.steps * batch_of(part.batch, r, part.size), one.size());
-    for (std::size_t i = 0; i < count; ++i) seen[one[i]] = true;
-  }
-  std::erase_if(order, [&](std::uint32_t sample) { return seen[sample]; });
+EpochOrder Sampler::order_of(std::size_t epoch) const {
+  const std::span<const std::size_t> files =
+      plan_.way == Way::file ? std::span(plan_.files) : std::span<const std::size_t>();
+  if (!plan_.shuffled) return order_as_it_is(plan_.samples, files);
+  return shuffled_order({.samples = plan_.samples,
+                         .seed = plan_.seed,
+                         .epoch = epoch,
+                         .shuffle = plan_.shuffle,
+                         .files = files,
+                         .blocks = plan_.blocks.empty() ? nullptr : &plan_.blocks});
 }
 
 void Sampler::resume(const Progress& progress) {
   if (!progress.data.empty() && progress.data != data())
     refuse("the place to go on at is of other data: expected " + data() + ", found " + progress.data +
-           ": give the same data, seed and options of data as before");
-  Order order = order_of(progress.epoch);
+           ": give the same data, seed and options of data as before" +
+           (data() == progress.data + " keyed" ? ", here data.order=list" : ""));
+  order_ = order_of(progress.epoch);
   past_ = progress;
   past_.data = data();
   std::size_t done = 0;
@@ -209,36 +155,31 @@ void Sampler::resume(const Progress& progress) {
     past_.parts.pop_back();
   }
   base_ = 0;
+  Rest rest(plan_.way, order_.size, order_.stretches);
   for (const Progress::Part& part : past_.parts) {
-    remove(order, part);
+    rest.take(part);
     base_ += part.steps;
   }
-  begin(std::move(order));
+  begin(rest);
   first_ = std::min(base_ + done, steps());
 }
 
-void Sampler::begin(Order order) {
-  if (plan_.way == Way::batch) {
-    order_ = std::move(order);
-    distinct_lengths_ = {order_.size()};
-  } else {
-    std::vector<Order> dealt = deal(order, plan_.size);
-    distinct_lengths_.clear();
-    for (const Order& one : dealt) distinct_lengths_.push_back(one.size());
-    order_ = std::move(dealt[static_cast<std::size_t>(plan_.rank)]);
-    const bool pads = plan_.remainder == Remainder::pad || plan_.last == Last::pad;
-    if (order_.empty() && pads && !order.empty()) order_ = {order[0]};
+void Sampler::begin(const Rest& rest) {
+  parts_.clear();
+  for (const Alike& each : rest.shares(plan_.batch, plan_.size)) parts_.push_back({{each}, each.length});
+  repeated_.clear();
+  rest_ = rest.of_rank(plan_.rank, plan_.size);
+  length_ = rest_.size();
+  const bool pads = plan_.remainder == Remainder::pad || plan_.last == Last::pad;
+  if (length_ == 0 && pads && rest.size() > 0) {  // one who has nothing repeats the first of all
+    rest_ = rest;
+    length_ = 1;
+    repeated_ = {1};
   }
   even_out();
   steps_ = 0;
-  for (std::size_t r = 0; r < lengths_.size(); ++r)
-    steps_ = std::max(steps_, (lengths_[r] + each_of(r) - 1) / each_of(r));
+  for (const Part& each : parts_) steps_ = std::max(steps_, (each.length + each.each - 1) / each.each);
   finish_last_step();
-}
-
-/// The samples of a full step in the part of the order with this number.
-std::size_t Sampler::each_of(std::size_t part) const noexcept {
-  return plan_.way == Way::batch ? plan_.batch : batch_of(plan_.batch, static_cast<int>(part), plan_.size);
 }
 
 /// Drops the final steps that are not full, or fills them up.
@@ -246,51 +187,60 @@ void Sampler::finish_last_step() {
   if (plan_.last == Last::drop)
     while (steps_ > 0 && global_count(base_ + steps_ - 1) < plan_.batch) --steps_;
   if (plan_.last != Last::pad) return;
-  for (std::size_t r = 0; r < lengths_.size(); ++r) lengths_[r] = steps_ * each_of(r);
-  repeat_to(lengths_[plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank)]);
+  for (Part& each : parts_) each.length = steps_ * each.each;
+  repeat_to(mine().length);
 }
 
-/// Repeats the samples of order_ from its first on.
+/// Lets this rank's samples be followed by the same ones again, from the first on.
 void Sampler::repeat_to(std::size_t length) {
-  for (std::size_t i = 0, own = order_.size(); own > 0 && order_.size() < length; ++i)
-    order_.push_back(order_[i % own]);
+  if (length_ == 0 || length <= length_) return;
+  repeated_.push_back(length_);
+  length_ = length;
 }
 
 /// Makes all parts of all steps equally large by dropping or repeating samples.
 void Sampler::even_out() {
-  lengths_ = distinct_lengths_;
   if (plan_.remainder == Remainder::uneven) return;
   const bool drop = plan_.remainder == Remainder::drop;
   const std::size_t units =
       plan_.way == Way::batch ? grains_ : grains_ / std::gcd(grains_, static_cast<std::size_t>(plan_.size));
-  std::size_t length =
-      drop ? *std::min_element(lengths_.begin(), lengths_.end()) : *std::max_element(lengths_.begin(), lengths_.end());
-  length = drop ? length / units * units : (length + units - 1) / units * units;
-  std::fill(lengths_.begin(), lengths_.end(), length);
-  for (std::size_t& each : distinct_lengths_) each = std::min(each, length);
+  const auto [least, most] = std::ranges::minmax(parts_, {}, &Part::length);
+  const std::size_t length = drop ? least.length / units * units : (most.length + units - 1) / units * units;
+  for (Part& each : parts_) {
+    each.length = length;
+    each.distinct = std::min(each.distinct, length);
+  }
   repeat_to(length);
-  order_.resize(std::min(order_.size(), length));
+  length_ = std::min(length_, length);
 }
 
-std::size_t Sampler::global(std::size_t step, const std::vector<std::size_t>& lengths) const noexcept {
+/// The part with this rank.
+const Sampler::Part& Sampler::mine() const noexcept {
+  std::size_t rank = plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank);
+  const Part* found = parts_.data();
+  for (; rank >= found->ranks; ++found) rank -= found->ranks;
+  return *found;
+}
+
+std::size_t Sampler::global(std::size_t step, std::size_t Part::*length) const noexcept {
   std::size_t count = 0;
-  for (std::size_t r = 0; r < lengths.size(); ++r)
-    count += std::min(each_of(r), lengths[r] - std::min((step - base_) * each_of(r), lengths[r]));
+  for (const Part& part : parts_)
+    count += part.ranks * std::min(part.each, part.*length - std::min((step - base_) * part.each, part.*length));
   return count;
 }
 
-std::size_t Sampler::global_count(std::size_t step) const noexcept { return global(step, lengths_); }
-std::size_t Sampler::global_distinct(std::size_t step) const noexcept { return global(step, distinct_lengths_); }
+std::size_t Sampler::global_count(std::size_t step) const noexcept { return global(step, &Part::length); }
+std::size_t Sampler::global_distinct(std::size_t step) const noexcept { return global(step, &Part::distinct); }
 
-/// This rank's samples of `step`, as a range of order_.
+/// This rank's samples of `step`, as a range of own().
 Range Sampler::local_range(std::size_t step) const noexcept {
   const std::size_t t = step - base_;
   if (plan_.way != Way::batch) {
-    const std::size_t each = batch_of(plan_.batch, plan_.rank, plan_.size);
-    const std::size_t begin = std::min(t * each, order_.size());
-    return {begin, std::min(each, order_.size() - begin)};
+    const std::size_t each = batch_of(plan_.batch, static_cast<std::size_t>(plan_.rank), plan_.size);
+    const std::size_t begin = std::min(t * each, length_);
+    return {begin, std::min(each, length_ - begin)};
   }
-  const std::size_t begin = std::min(t * plan_.batch, order_.size()), count = global_count(step);
+  const std::size_t begin = std::min(t * plan_.batch, length_), count = global_count(step);
   const auto cuts = static_cast<int>(grains_);
   const std::size_t end_grain = my_grains_.begin + my_grains_.count - 1;
   const Range first = share(count, static_cast<int>(my_grains_.begin), cuts);
@@ -298,15 +248,29 @@ Range Sampler::local_range(std::size_t step) const noexcept {
   return {begin + first.begin, last.begin + last.count - first.begin};
 }
 
-std::span<const std::uint32_t> Sampler::local(std::size_t step) const noexcept {
+SampleId Sampler::own(std::size_t i) const {
+  for (auto each = repeated_.rbegin(); each != repeated_.rend(); ++each) i %= *each;
+  return order_.at(rest_.place(i));
+}
+
+std::vector<SampleId> Sampler::local(std::size_t step) const {
   const Range mine = local_range(step);
-  return std::span(order_).subspan(mine.begin, mine.count);
+  std::vector<SampleId> found(mine.count);
+  for (std::size_t i = 0; i < mine.count; ++i) found[i] = own(mine.begin + i);
+  return found;
+}
+
+std::optional<SampleId> Sampler::last() const {
+  std::size_t end = steps();
+  if (plan_.way != Way::batch) end = std::min(end, base_ + (length_ + mine().each - 1) / mine().each);
+  for (; end > first_; --end)  // with Way::batch the last step may be too small for this rank
+    if (const Range range = local_range(end - 1); range.count > 0) return own(range.begin + range.count - 1);
+  return std::nullopt;
 }
 
 std::size_t Sampler::distinct(std::size_t step) const noexcept {
-  const Range mine = local_range(step);
-  const std::size_t length = distinct_lengths_[plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank)];
-  return std::min(mine.count, length - std::min(mine.begin, length));
+  const Range range = local_range(step);
+  return std::min(range.count, mine().distinct - std::min(range.begin, mine().distinct));
 }
 
 std::vector<std::size_t> Sampler::pieces(std::size_t step) const {

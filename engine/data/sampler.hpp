@@ -3,35 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/data/blocks.hpp"
+#include "engine/data/dealing.hpp"
+#include "engine/data/order.hpp"
+#include "engine/data/sample.hpp"
 
 namespace tutti::engine {
-
-struct Range {
-  std::size_t begin = 0, count = 0;
-};
-
-/// Part `rank` of [0, total) divided into `size` contiguous parts whose sizes differ by at most one.
-constexpr Range share(std::size_t total, int rank, int size) noexcept {
-  const auto r = static_cast<std::size_t>(rank), p = static_cast<std::size_t>(size);
-  const std::size_t low = total / p, more = total % p;
-  return {r * low + (r < more ? r : more), low + (r < more ? 1 : 0)};
-}
-
-/// How the order of an epoch is distributed over the ranks.
-enum class Way : std::uint8_t {
-  /// each global batch is a contiguous part of the order, divided among the ranks; so the batches do not depend on the
-  /// ranks
-  batch,
-  contiguous,  ///< the order is divided: each rank has one contiguous part
-  strided,     ///< rank r has the positions r, r + size, r + 2 size, ...
-  file,        ///< whole files are distributed round-robin; a rank's batches span its files
-};
 
 /// The treatment of samples that cannot be distributed evenly.
 enum class Remainder : std::uint8_t {
@@ -50,12 +32,7 @@ enum class Last : std::uint8_t {
 
 /// The progress of a run within an epoch. A run can resume from it, also with another number of ranks or batch size.
 struct Progress {
-  /// A number of steps done in this epoch by `size` ranks with the global batch `batch`.
-  struct Part {
-    int size = 1;
-    std::size_t batch = 1, steps = 0;
-    bool operator==(const Part&) const = default;
-  };
+  using Part = StepsDone;
   std::size_t epoch = 0;
   std::string data = {};         ///< the settings that determine the order; must be equal on resume
   std::vector<Part> parts = {};  ///< oldest first
@@ -68,11 +45,12 @@ struct Progress {
 
 /// The order of an epoch depends only on seed, epoch and blocks, not on the ranks. Every sample is seen in each epoch
 /// unless remainder or last step say `drop`, and no sample is seen twice unless one of them says `pad`. Steps are
-/// numbered [first_step(), steps()).
+/// numbered [first_step(), steps()). With Shuffle::keyed it holds nothing for samples or ranks: a few numbers, and some
+/// for each file with Way::file, for each block with blocks, and for each time that an epoch was resumed otherwise.
 class Sampler {
  public:
   struct Plan {
-    std::size_t samples = 0;  ///< at most 2^32
+    std::size_t samples = 0;  ///< at most 2^32 with a list, else 2^62
     std::size_t batch = 1;    ///< global batch: samples per step over all ranks
     int rank = 0, size = 1;
     std::uint64_t seed = 0;
@@ -85,8 +63,9 @@ class Sampler {
     std::size_t grains = 0;
     /// for Way::file: the number of samples in each file, in the data set's order
     std::vector<std::size_t> files = {};
-    /// Dataset::blocks(): if not empty, samples are shuffled by order_by_blocks(), with Way::file one file at a time.
+    /// Dataset::blocks(): if not empty, samples are shuffled by windows_of(), with Way::file one file at a time.
     Blocks blocks = {};
+    Shuffle shuffle = Shuffle::listed;
   };
 
   /// Starts epoch 0. Throws Error{invalid} for an impossible plan, for example if a rank would never see a sample.
@@ -107,26 +86,30 @@ class Sampler {
   std::size_t global_count(std::size_t step) const noexcept;     ///< samples on all ranks
   std::size_t global_distinct(std::size_t step) const noexcept;  ///< without repetitions
 
-  /// This rank's samples of `step`; valid until the next epoch.
-  std::span<const std::uint32_t> local(std::size_t step) const noexcept;
+  /// This rank's samples of `step`.
+  std::vector<SampleId> local(std::size_t step) const;
+  /// This rank's last sample of the epoch; nullopt if it has none from first_step() on.
+  std::optional<SampleId> last() const;
   /// The number of these that are not repetitions; they come first.
   std::size_t distinct(std::size_t step) const noexcept;
   /// Sizes of the consecutive micro-batches of local(step).
   std::vector<std::size_t> pieces(std::size_t step) const;
 
  private:
-  using Order = std::vector<std::uint32_t>;
+  /// Consecutive ranks that are alike, or with Way::batch all together.
+  struct Part : Alike {
+    std::size_t distinct = 0;  ///< of `length`; what follows is repeated
+  };
   void check() const;
   std::string data() const;
-  Order order_of(std::size_t epoch) const;
-  std::vector<Order> deal(const Order& order, int size) const;
-  void remove(Order& order, const Progress::Part& part) const;
-  void begin(Order order);
+  EpochOrder order_of(std::size_t epoch) const;
+  void begin(const Rest& rest);
   void even_out();
-  std::size_t each_of(std::size_t rank) const noexcept;
   void finish_last_step();
   void repeat_to(std::size_t length);
-  std::size_t global(std::size_t step, const std::vector<std::size_t>& lengths) const noexcept;
+  SampleId own(std::size_t i) const;
+  const Part& mine() const noexcept;
+  std::size_t global(std::size_t step, std::size_t Part::*length) const noexcept;
   Range local_range(std::size_t step) const noexcept;
 
   Plan plan_;
@@ -134,9 +117,11 @@ class Sampler {
   Range my_grains_;
   Progress past_;  // before the steps that are numbered from base_ on
   std::size_t base_ = 0, steps_ = 0, first_ = 0;
-  Order order_;                       // with Way::batch that of all ranks, else that of this rank
-  std::vector<std::size_t> lengths_;  // with Way::batch one entry for the order, else one per rank
-  std::vector<std::size_t> distinct_lengths_;
+  EpochOrder order_;
+  Rest rest_;                          // with Way::batch that of all ranks, else that of this rank
+  std::vector<Part> parts_;            // in the order of the ranks
+  std::size_t length_ = 0;             // of what rest_ gives, with what is repeated
+  std::vector<std::size_t> repeated_;  // the lengths after which samples come again from the first on, rising
 };
 
 }  // namespace tutti::engine

@@ -32,6 +32,11 @@ Last last_of(const Config& config) {
   return static_cast<Last>(place - 1);
 }
 
+Shuffle shuffle_of(const Config& config, std::size_t samples) {
+  const std::size_t place = place_of("data.order", config.data.order, {"auto", "list", "keyed"});
+  return place == 0 ? default_shuffle(samples) : place == 1 ? Shuffle::listed : Shuffle::keyed;
+}
+
 }  // namespace
 
 Sampler sampler_for(const Config& config, int rank, int size, const Dataset& data) {
@@ -47,7 +52,8 @@ Sampler sampler_for(const Config& config, int rank, int size, const Dataset& dat
        .last = last_of(config),
        .grains = cuts_of(config, size),
        .files = config.data.way == "file" ? data.files() : std::vector<std::size_t>{},
-       .blocks = data.blocks()});
+       .blocks = data.blocks(),
+       .shuffle = shuffle_of(config, data.size())});
 }
 
 std::vector<Transform> transforms_for(const Config& config, const DataSplit& data) {

@@ -36,15 +36,19 @@ at::Tensor to_tensor(const Array& array) {
       memory, array.shape(), [owner = array.memory()](void*) {}, options);
 }
 
+DType array_dtype(const at::Tensor& tensor) {
+  for (int i = 0; i < dtype_count; ++i)
+    if (const auto dtype = static_cast<DType>(i); has_tensors(dtype) && scalar_type(dtype) == tensor.scalar_type())
+      return dtype;
+  throw Error(Code::invalid, std::string("an array has no elements of type ") + at::toString(tensor.scalar_type()) +
+                                 ": convert the tensor first");
+}
+
 Array to_array(const at::Tensor& tensor) {
   const at::Tensor here = tensor.detach().to(at::kCPU).contiguous();
-  for (int i = 0; i < dtype_count; ++i)
-    if (const auto dtype = static_cast<DType>(i); has_tensors(dtype) && scalar_type(dtype) == here.scalar_type()) {
-      const auto owner = std::make_shared<at::Tensor>(here);
-      return Array(dtype, here.sizes().vec(), {owner, static_cast<const std::byte*>(here.data_ptr())});
-    }
-  throw Error(Code::invalid, std::string("an array has no elements of type ") + at::toString(here.scalar_type()) +
-                                 ": convert the tensor first");
+  const DType dtype = array_dtype(here);
+  const auto owner = std::make_shared<at::Tensor>(here);
+  return Array(dtype, here.sizes().vec(), {owner, static_cast<const std::byte*>(here.data_ptr())});
 }
 
 }  // namespace tutti::engine

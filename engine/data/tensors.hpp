@@ -12,6 +12,9 @@ bool has_tensors(DType dtype) noexcept;
 /// The LibTorch type. Throws Error{invalid} if there is none.
 at::ScalarType scalar_type(DType dtype);
 
+/// The element type of an array of this tensor's elements. Throws Error{invalid} if there is none.
+DType array_dtype(const at::Tensor& tensor);
+
 /// A host tensor that shares the array's memory and keeps it alive. It must not be written: clone() it first.
 at::Tensor to_tensor(const Array& array);
 

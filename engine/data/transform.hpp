@@ -18,8 +18,8 @@ enum class Per : std::uint8_t { sample, batch };
 struct Draw {
   std::uint64_t seed = 0;
   std::size_t epoch = 0;
-  std::size_t step = 0;      ///< of the epoch
-  std::uint32_t sample = 0;  ///< its index in the data set
+  std::size_t step = 0;  ///< of the epoch
+  SampleId sample = 0;
 
   /// A generator for `purpose`, a different constant for each use.
   Random random(std::uint64_t purpose, Per per = Per::sample) const noexcept {

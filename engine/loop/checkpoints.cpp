@@ -2,10 +2,14 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
-#include "engine/checkpoint/gather.hpp"
+#include <algorithm>
+#include <cstring>
+
+#include "engine/checkpoint/shards.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/loop/all_or_none.hpp"
 #include "engine/loop/run.hpp"
+#include "engine/loop/together.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -30,6 +34,39 @@ Fields copies(const std::vector<nn::NamedTensor>& tensors) {
     arrays[name] = to_array(tensor.detach().to(at::kCPU, false, true).contiguous());
   return arrays;
 }
+
+/// The tensor, or `bytes` of it from `begin` on, which does not change until it is copied.
+StagedTensor staged(const std::string& name, const at::Tensor& tensor, std::size_t begin, std::size_t bytes) {
+  const at::Tensor flat = tensor.detach().contiguous().view({-1});
+  const DType dtype = array_dtype(tensor);
+  const std::size_t element = size_of(dtype);
+  const bool whole = bytes == static_cast<std::size_t>(flat.nbytes());
+  return {name, dtype,
+          whole ? ArrayShape(tensor.sizes().begin(), tensor.sizes().end())
+                : ArrayShape{static_cast<std::int64_t>(bytes / element)},
+          [flat, begin, element](std::size_t at, std::span<std::byte> into) {
+            const at::NoGradGuard no_grad;
+            const at::Tensor part = flat.narrow(0, static_cast<std::int64_t>((begin + at) / element),
+                                                static_cast<std::int64_t>(into.size() / element))
+                                        .cpu();
+            std::memcpy(into.data(), part.data_ptr(), into.size());
+          }};
+}
+
+StagedFile staged(const std::string& file, const std::vector<nn::NamedTensor>& tensors) {
+  StagedFile found{.name = file};
+  for (const auto& [name, tensor] : tensors) found.tensors.push_back(staged(name, tensor, 0, tensor.nbytes()));
+  return found;
+}
+
+std::size_t bytes_of(const std::vector<nn::NamedTensor>& tensors) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
+/// Of a state of so many bytes: the most that copies of it may take, which is a tenth, or a little.
+std::size_t most_copied(std::size_t bytes) { return std::max(bytes / 10, std::size_t{64} << 20); }
 
 bool due(std::int64_t every, std::size_t done) { return every > 0 && done % static_cast<std::size_t>(every) == 0; }
 
@@ -78,32 +115,116 @@ void Trainer::Run::save_after(std::size_t epoch) {
     save(epoch, true);
 }
 
+/// What a checkpoint has of this rank, by file. Where all ranks have the same state, buffers are rank 0's, which the
+/// ranks otherwise have their own of.
+Trainer::Run::KeptTensors Trainer::Run::kept_tensors() const {
+  const bool alike = strategy->traits().alike_when_settled;
+  const std::size_t rank = alike ? 0 : static_cast<std::size_t>(world.rank());
+  KeptTensors files;
+  files.emplace_back(file_of("optimizer", rank), optimizer->state().tensors);
+  if (std::vector<nn::NamedTensor> own = strategy->state(); !own.empty())
+    files.emplace_back(file_of("strategy", rank), std::move(own));
+  if (rank > 0) return files;
+  files.emplace_back(model_file, tensors.all());
+  if (!averages.empty()) files.emplace_back(average_file, named_averages());
+  return files;
+}
+
+/// Rank 0 writes a small state that all ranks have alike, or that is gathered from the parts of a network; ranks write
+/// their own states and shards of a large one.
 void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   strategy->settle();
   flush_losses();
-  CheckpointFiles files;
-  const auto keep_whole = [&](const std::string& file, const std::vector<nn::NamedTensor>& mine) {
-    if (!config.has_folder()) return;
-    const std::vector<nn::NamedTensor> whole = wholes(mine);
-    if (saver) files.tensors[file] = copies(whole);
-  };
-  const auto keep = [&](const char* what, const std::vector<nn::NamedTensor>& mine) {
-    if (strategy->traits().alike_when_settled) return keep_whole(file_of(what, 0), mine);
-    const std::vector<Fields> all = gather(world, copies(mine));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) files.tensors[file_of(what, rank)] = all[rank];
-  };
-  keep("optimizer", optimizer->state().tensors);
-  if (const std::vector<nn::NamedTensor> own = strategy->state(); !own.empty()) keep("strategy", own);
-  keep_whole(model_file, tensors.all());
-  if (!averages.empty()) keep_whole(average_file, named_averages());
-  all_or_none(everyone, [&] {
-    if (saver) write(epoch, epoch_ended, std::move(files));
-  });
+  if (config.has_folder()) {
+    const KeptTensors files = kept_tensors();
+    std::size_t bytes = 0;
+    for (const auto& [name, kept] : files) bytes += bytes_of(kept);
+    const bool alike = strategy->traits().alike_when_settled;
+    const bool large = !network.parts && bytes >= static_cast<std::size_t>(config.checkpoint.shard_from) << 20;
+    if (world.size() > 1 ? !alike || large : large)
+      save_together(epoch, epoch_ended, alike && world.size() > 1 ? shard_of(files) : staged_files(files));
+    else
+      save_at_root(epoch, epoch_ended, files);
+  }
   if (asked == Wish::checkpoint) {
     asked = Wish::nothing;
     report.line(config.has_folder() ? "a checkpoint after step " + std::to_string(state.step) + " is being written"
                                     : "no checkpoint is written, as there is no folder for it: say run=DIR");
   }
+}
+
+void Trainer::Run::save_at_root(std::size_t epoch, bool epoch_ended, const KeptTensors& kept) {
+  const bool writes = everyone.rank() == 0;
+  CheckpointFiles files;
+  for (const auto& [file, mine] : kept) {
+    const std::vector<nn::NamedTensor> whole = wholes(mine);
+    if (writes) files.tensors[file] = copies(whole);
+  }
+  all_or_none(everyone, [&] {
+    if (!writes) return;
+    files.texts[state_file] = state_text(epoch, epoch_ended);
+    files.history = history_of_now();
+    files.metadata = checkpoint_metadata();
+    saver->start(state.step, std::move(files), best_is_now());
+  });
+}
+
+/// The files of this rank, with all of its tensors.
+Trainer::Run::Staged Trainer::Run::staged_files(const KeptTensors& kept) const {
+  Staged found;
+  std::size_t bytes = 0;
+  for (const auto& [file, mine] : kept) {
+    found.files.push_back(staged(file, mine));
+    bytes += bytes_of(mine);
+  }
+  found.most = most_copied(bytes);
+  return found;
+}
+
+/// This rank's shard of tensors that all ranks have.
+Trainer::Run::Staged Trainer::Run::shard_of(const KeptTensors& kept) const {
+  std::vector<nn::NamedTensor> alike;
+  for (const auto& [name, buffer] : tensors.buffers) alike.emplace_back(name, buffer.detach().clone());
+  nn::synchronize_parameters(alike, world, 0, tensor_device);
+  const std::map<std::string, at::Tensor> of_rank_0(alike.begin(), alike.end());
+  std::vector<ShardedTensor> all;
+  std::vector<at::Tensor> values;
+  std::size_t bytes = 0;
+  for (const auto& [file, mine] : kept)
+    for (const auto& [name, tensor] : mine) {
+      const auto buffer = file == model_file || file == average_file ? of_rank_0.find(name) : of_rank_0.end();
+      values.push_back(buffer == of_rank_0.end() ? tensor : buffer->second);
+      all.push_back({file, {name, array_dtype(tensor), {tensor.sizes().begin(), tensor.sizes().end()}}});
+      bytes += tensor.nbytes();
+    }
+  const auto rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
+  StagedFile shard{.name = shard_name(rank, ranks)};
+  for (const ShardPiece& piece : pieces_of(all, rank, ranks))
+    shard.tensors.push_back(staged(all[piece.tensor].key(), values[piece.tensor], piece.begin, piece.bytes));
+  Staged found{.files = {}, .most = most_copied(bytes), .index = shards_text(all, ranks)};
+  found.files.push_back(std::move(shard));
+  return found;
+}
+
+/// Returns when all is copied; the writing goes on.
+void Trainer::Run::save_together(std::size_t epoch, bool epoch_ended, Staged mine) {
+  if (!writers) writers = everyone.dup();
+  const auto stage = std::make_shared<Stage>(std::move(mine.files), mine.most);
+  all_or_none(everyone, [&] {
+    if (!saver)
+      saver = std::make_unique<Saver>(
+          CheckpointStore(checkpoint_folder(config), static_cast<std::size_t>(config.checkpoint.keep), false));
+    saver->wait();
+  });
+  RankFiles files{.stage = stage, .metadata = checkpoint_metadata()};
+  if (everyone.rank() == 0) {
+    files.texts[state_file] = state_text(epoch, epoch_ended);
+    if (!mine.index.empty()) files.texts[shards_file] = mine.index;
+    files.history = history_of_now();
+  }
+  saver->start([ranks = *writers, files = std::move(files), step = state.step, best = best_is_now()](
+                   const CheckpointStore& store) mutable { write_together(ranks, store, step, files, best); });
+  stage->fill();
 }
 
 /// The averages under the parameters' names, with the buffers: the network that is judged.
@@ -114,10 +235,10 @@ std::vector<nn::NamedTensor> Trainer::Run::named_averages() const {
   return found;
 }
 
-/// Called on rank 0 only.
-void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles files) {
+/// The text of the state, on rank 0, after which history_of_now() writes what the state refers to.
+std::string Trainer::Run::state_text(std::size_t epoch, bool epoch_ended) {
   const Progress progress = loader.progress();
-  RunState kept = state;
+  RunState kept = state.without_past();
   kept.epoch = epoch_ended ? epoch + 1 : epoch;
   kept.sampler = epoch_ended ? std::string() : progress.text();
   kept.data = progress.data;
@@ -128,9 +249,17 @@ void Trainer::Run::write(std::size_t epoch, bool epoch_ended, CheckpointFiles fi
   kept.schedule = schedule.state();
   kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
-  files.texts[state_file] = kept.json();
-  files.metadata = {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
-  saver->start(state.step, std::move(files), best_is_now());
+  fresh_history = history->note(state);
+  kept.history = history->mark();
+  return kept.json();
+}
+
+std::function<void()> Trainer::Run::history_of_now() {
+  return [this, lines = std::move(fresh_history), mark = history->mark()] { history->append(lines, mark); };
+}
+
+std::map<std::string, std::string> Trainer::Run::checkpoint_metadata() const {
+  return {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
 }
 
 /// All ranks have to see the folder. Rank 0 chooses.
@@ -170,32 +299,34 @@ void Trainer::Run::go_on_after(std::size_t steps) {
 /// Reads this rank's part of a checkpoint; returns the strategy's state.
 std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);
+  kept.read_past(from.parent_path(), config.checkpoint.verify);
   if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))
     refuse(from.string() + " is of a run with other data, another seed or another batch.global (" +
-           std::to_string(kept.batch) + "): resume with what " + config.run + "/config.yaml says");
+           std::to_string(kept.batch) + "): resume with what " + config.run + "/config.yaml says" +
+           (loader.progress().data == kept.data + " keyed" ? ", and data.order=list" : ""));
   if (kept.exchange != strategy->traits().name)
     refuse(from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
            strategy->traits().name +
            "): resume with the strategy and its options, "
            "deterministic and batch.grains of " +
            config.run + "/config.yaml");
-  if (config.optimizer.ema > 0 && std::filesystem::exists(from / average_file)) {
-    load(read_arrays(from / average_file, config.checkpoint.verify), from / average_file);
+  const bool sums = config.checkpoint.verify;
+  if (config.optimizer.ema > 0 && has_arrays(from, average_file)) {
+    load(arrays_of(from, average_file, sums), from / average_file);
     for (const auto& [name, parameter] : tensors.parameters) averages.push_back(parameter.detach().clone());
   }
-  load(read_arrays(from / model_file, config.checkpoint.verify), from / model_file);
+  load(arrays_of(from, model_file, sums), from / model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
   const auto of_rank = [&](const char* what) {
-    std::vector<nn::NamedTensor> found =
-        to_named(read_arrays(from / file_of(what, own), config.checkpoint.verify), tensor_device.tensors());
+    std::vector<nn::NamedTensor> found = to_named(arrays_of(from, file_of(what, own), sums), tensor_device.tensors());
     if (network.parts)
       for (auto& [name, tensor] : found) tensor = network.parts->part_of(name, tensor);
     return found;
   };
   optimizer->load_state({.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = of_rank("optimizer")});
   std::vector<nn::NamedTensor> remembered;
-  if (std::filesystem::exists(from / file_of("strategy", own))) remembered = of_rank("strategy");
+  if (has_arrays(from, file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
   if (!kept.stopped.empty()) {  // who resumes a run that patience ended wants it to go on, and to be patient anew

@@ -18,7 +18,8 @@ Sampler sampler_for(std::size_t samples, const Communicator& world, const Parall
                   .seed = options.seed,
                   .way = options.way,
                   .remainder = options.remainder,
-                  .shuffled = options.shuffled});
+                  .shuffled = options.shuffled,
+                  .shuffle = default_shuffle(samples)});
 }
 
 void check(const ParallelOptions& options) {
@@ -65,6 +66,7 @@ bool Parallel::next() {
     return false;
   }
   ++step_;
+  samples_ = sampler_.local(step_ - 1);
   begun_ = now();
   quiet_.reset();
   sync_->zero_grad();

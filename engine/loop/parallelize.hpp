@@ -67,8 +67,8 @@ class Parallel {
   void start_epoch(std::size_t epoch);
   /// Starts the next step. Returns false at the end of the epoch, after applying the buffer policy.
   bool next();
-  /// The ids of this rank's samples in the step; may be empty.
-  std::span<const std::uint32_t> samples() const { return sampler_.local(step_ - 1); }
+  /// The ids of this rank's samples in the step, until the next one; may be empty.
+  const std::vector<SampleId>& samples() const noexcept { return samples_; }
   /// Calls synchronize() if it is due in this step; returns whether it was.
   bool exchange();
   /// Averages parameters and gradients now; instead of exchange(), before the optimizer's step.
@@ -91,7 +91,8 @@ class Parallel {
   std::unique_ptr<nn::ParameterAverage> average_;
   std::optional<nn::GradientSync::NoSync> quiet_;  ///< set in steps without an exchange
   int period_ = 1;
-  std::size_t step_ = 0;  ///< step of the epoch, from 1
+  std::size_t step_ = 0;           ///< step of the epoch, from 1
+  std::vector<SampleId> samples_;  ///< of the step
   std::size_t exchanges_ = 0, steps_measured_ = 0;
   double begun_ = 0;           ///< start time of the step
   std::vector<double> times_;  ///< for `automatic`: seconds in steps, seconds in exchanges

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/checkpoint/history.hpp"
 #include "engine/checkpoint/saver.hpp"
+#include "engine/checkpoint/stage.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/data/loader.hpp"
 #include "engine/loop/agreement.hpp"
@@ -66,13 +70,13 @@ struct Trainer::Run {
   Validation without_numbers() const;
   void validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples);
   void validate(std::size_t epoch, std::size_t steps);
-  void for_held_out(Range samples, const std::function<void(std::span<const std::uint32_t>)>& use) const;
+  void for_held_out(Range samples, const std::function<void(std::span<const SampleId>)>& use) const;
   void evaluate(Range samples, std::span<double> totals, std::span<double> all);
   void look_first();
   void look_together();
   void look_at_one_sample();
   std::size_t held_out() const;
-  std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const std::uint32_t> ids) const;
+  std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const SampleId> ids) const;
   Validation evaluate();
   at::Tensor predict();
   void judge(std::size_t epoch);
@@ -117,7 +121,21 @@ struct Trainer::Run {
   void save_if_due(std::size_t epoch);
   void save_after(std::size_t epoch);
   void save(std::size_t epoch, bool epoch_ended);
-  void write(std::size_t epoch, bool epoch_ended, CheckpointFiles files);
+  using KeptTensors = std::vector<std::pair<std::string, std::vector<nn::NamedTensor>>>;  ///< by file
+  /// Files of this rank that are copied while they are written.
+  struct Staged {
+    std::vector<StagedFile> files = {};
+    std::size_t most = 0;    ///< bytes of copies at a time
+    std::string index = {};  ///< of shards; empty: the files are no shards
+  };
+  KeptTensors kept_tensors() const;
+  void save_at_root(std::size_t epoch, bool epoch_ended, const KeptTensors& kept);
+  Staged staged_files(const KeptTensors& kept) const;
+  Staged shard_of(const KeptTensors& kept) const;
+  void save_together(std::size_t epoch, bool epoch_ended, Staged mine);
+  std::string state_text(std::size_t epoch, bool epoch_ended);
+  std::function<void()> history_of_now();
+  std::map<std::string, std::string> checkpoint_metadata() const;
   std::vector<nn::NamedTensor> named_averages() const;
   void resume();
   void go_on_after(std::size_t steps);
@@ -152,8 +170,11 @@ struct Trainer::Run {
   std::unique_ptr<Strategy> strategy;
   StepTimes times;
   Report report;
-  std::unique_ptr<RunFolder> folder;  ///< on rank 0, if the run has a folder
-  std::unique_ptr<Saver> saver;       ///< on rank 0, if the run has a folder
+  std::unique_ptr<RunFolder> folder;    ///< on rank 0, if the run has a folder
+  std::unique_ptr<History> history;     ///< on rank 0, if the run has a folder
+  std::string fresh_history;            ///< what `history` has noted and nobody has written
+  std::optional<Communicator> writers;  ///< for checkpoints that ranks write together, once there was one
+  std::unique_ptr<Saver> saver;  ///< on rank 0, if the run has a folder, and on ranks that write; after what it uses
 
   std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
   RunState state;

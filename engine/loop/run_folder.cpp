@@ -59,9 +59,8 @@ std::string line_of(const EpochResult& result) {
   for (const double value : {result.samples_per_second, spent.wall(), spent.compute, spent.communication, spent.waiting,
                              spent.load, spent.other})
     text += "," + number(value);
-  const std::size_t late = result.latest();
-  return text + "," + std::to_string(late) + "," + number(result.waited_for.empty() ? 0 : result.waited_for[late]) +
-         "\n";
+  const WaitedFor late = result.latest();
+  return text + "," + std::to_string(late.rank) + "," + number(late.seconds) + "\n";
 }
 
 std::string head_of(const Validation& found) {
@@ -119,14 +118,18 @@ void append(const fs::path& file, const std::string& head, const std::string& te
 /// The history of a run:
 /// {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by epoch}, "args": the
 /// configuration by key}, like mpi_learn's <model>_<trial>_history.json. Rank 0 has loss, val_loss and val_<metric> of
-/// all ranks together, the learning rate and times; each rank has waited_for, how long the others waited for it.
+/// all ranks together, the learning rate and times; the ranks that the others waited for most have waited_for, which is
+/// null for an epoch in which they were not among those.
 /// `exchanged` are the statistics of this rank.
 std::string history_json(const Config& config, const RunState& state, const ExchangeStats& exchanged, double seconds) {
   using Json = nlohmann::ordered_json;
   Json ranks = Json::object();
-  for (const EpochResult& epoch : state.epochs)
-    for (std::size_t rank = 0; rank < epoch.waited_for.size(); ++rank)
-      ranks["0:0:" + std::to_string(rank)]["waited_for"].push_back(epoch.waited_for[rank]);
+  for (std::size_t i = 0; i < state.epochs.size(); ++i)
+    for (const WaitedFor& late : state.epochs[i].waited_for) {
+      Json& list = ranks["0:0:" + std::to_string(late.rank)]["waited_for"];
+      while (list.size() < i) list.push_back(nullptr);
+      list.push_back(late.seconds);
+    }
   Json& lists = ranks["0:0:0"];
   for (const EpochResult& epoch : state.epochs) {
     lists["loss"].push_back(epoch.train_loss);
@@ -218,16 +221,14 @@ void RunFolder::losses(std::span<const double> fresh) {
   steps_ += fresh.size();
 }
 
-void RunFolder::epoch(const EpochResult& result, const Waits& waits) {
+void RunFolder::epoch(const EpochResult& result, std::span<const PairWait> waits) {
   write_metrics(result);
   events_->add(result.step, scalars_of(result));
   log_->epoch(result);
   std::string lines;
-  for (std::size_t late = 0; late < waits.ranks(); ++late)
-    for (std::size_t waiting = 0; waiting < waits.ranks(); ++waiting)
-      if (const double seconds = waits.of(waiting, late); seconds > 0)
-        lines += std::to_string(result.epoch) + "," + std::to_string(late) + "," + std::to_string(waiting) + "," +
-                 number(seconds) + "\n";
+  for (const PairWait& each : waits)
+    lines += std::to_string(result.epoch) + "," + std::to_string(each.late) + "," + std::to_string(each.waiting) + "," +
+             number(each.seconds) + "\n";
   append(waiting_, "epoch,late_rank,waiting_rank,seconds\n", lines);
 }
 

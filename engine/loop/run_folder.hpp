@@ -19,9 +19,10 @@ class Descriptor;
 namespace tutti::engine {
 
 /// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
-/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (one line per pair of ranks of which one waited for
-/// the other), DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each step) and DIR/log.jsonl (see
-/// RunLog). Losses, validations and epochs are written as they become known. One process writes, on one thread.
+/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (for each epoch the ten pairs of ranks of
+/// which one waited longest for the other), DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each
+/// step) and DIR/log.jsonl (see RunLog). Losses, validations and epochs are written as they become known. One process
+/// writes, on one thread.
 class RunFolder {
  public:
   /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
@@ -34,8 +35,8 @@ class RunFolder {
   void validation(const Validation& found, bool listed);
   /// Writes the losses of the steps that follow those before.
   void losses(std::span<const double> fresh);
-  /// Writes the end of an epoch.
-  void epoch(const EpochResult& result, const Waits& waits);
+  /// Writes the end of an epoch, with the pairs of ranks of which one waited longest for the other.
+  void epoch(const EpochResult& result, std::span<const PairWait> waits);
   /// Writes DIR/history.json at the end of the run.
   void history(const RunState& done, const ExchangeStats& exchanged) const;
   /// Writes DIR/trace.json.

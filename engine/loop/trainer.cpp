@@ -141,7 +141,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   const std::size_t ranks = size(world.size()), cuts = std::max(cuts_of(config, world.size()), ranks);
   const std::size_t most = (cuts + ranks - 1) / ranks * largest_piece();
   std::vector<std::size_t> largest;
-  const std::uint32_t any[] = {0};
+  const SampleId any[] = {0};
   for (const auto& [name, array] : collate(*data.train, any, transforms_for(config, data)))
     largest.push_back(most * array.byte_count());
   return std::make_unique<Feed>(tensor_device.gpu(), tensor_device.where().index, largest, size(config.data.prefetch));
@@ -212,7 +212,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   strategy->settle();
   flush_losses();
   times.synchronize(everyone);
-  const auto [phases, waits] = times.gather(everyone);
+  const auto [phases, waited_for, pairs] = times.gather(everyone);
   const std::optional<Validation> found = validation_of_epoch();
   const Validation held_out = found ? *found : without_numbers();
   EpochResult result{.epoch = epoch + 1,
@@ -225,14 +225,14 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
                      .metrics = held_out.metrics,
                      .samples_per_second = samples / phases.wall(),
                      .phases = phases,
-                     .waited_for = waits.mean_for_ranks()};
+                     .waited_for = waited_for};
   state.epoch_loss = state.epoch_samples = 0;
   if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
   state.epochs.push_back(result);
   report.epoch(result);
   all_written();
   all_or_none(everyone, [&] {
-    if (folder) folder->epoch(result, waits);
+    if (folder) folder->epoch(result, pairs);
   });
   write_trace();
   Moment now = moment(epoch);
@@ -277,6 +277,7 @@ TrainResult Trainer::Run::run() {
     if (config.run.empty() || everyone.rank() != 0) return;
     folder = std::make_unique<RunFolder>(config, everyone.size(), state);
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
+    history = std::make_unique<History>(checkpoint_folder(config), state.history);
   });
   all_or_none(everyone, [&] {
     if (config.report.loss_file.empty() || everyone.rank() != 0) return;

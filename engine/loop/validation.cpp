@@ -123,7 +123,7 @@ std::size_t Trainer::Run::held_out() const {
 }
 
 /// Input and target of held-out samples, on the network's device.
-std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const std::uint32_t> ids) const {
+std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const SampleId> ids) const {
   const Batch batch = collate(*data.test, ids, data.preparation());
   at::Tensor input = to_tensor(batch[data.inputs[0]]).to(tensor_device.tensors());
   if (input.is_floating_point()) input = input.to(type);
@@ -131,10 +131,10 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const
 }
 
 /// Calls `use` with held-out samples in their order, as many at a time as a piece of training has, and at most 256.
-void Trainer::Run::for_held_out(Range samples, const std::function<void(std::span<const std::uint32_t>)>& use) const {
+void Trainer::Run::for_held_out(Range samples, const std::function<void(std::span<const SampleId>)>& use) const {
   for (std::size_t done = 0; done < samples.count;) {
-    std::vector<std::uint32_t> ids(std::min({std::size_t{256}, largest_piece(), samples.count - done}));
-    std::iota(ids.begin(), ids.end(), static_cast<std::uint32_t>(samples.begin + done));
+    std::vector<SampleId> ids(std::min({std::size_t{256}, largest_piece(), samples.count - done}));
+    std::iota(ids.begin(), ids.end(), SampleId{samples.begin + done});
     use(ids);
     done += ids.size();
   }
@@ -143,7 +143,7 @@ void Trainer::Run::for_held_out(Range samples, const std::function<void(std::spa
 /// Adds the loss and the metrics, summed over these held-out samples, to `totals`. Writes their outputs and targets to
 /// their places in `all`, if that has any, where targets follow after outputs.
 void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<double> all) {
-  for_held_out(samples, [&](std::span<const std::uint32_t> ids) {
+  for_held_out(samples, [&](std::span<const SampleId> ids) {
     const auto [input, target] = held_out_tensors(ids);
     const at::Tensor output = forward(input);
     const auto count = static_cast<double>(ids.size());
@@ -193,7 +193,7 @@ at::Tensor Trainer::Run::predict() {
   set_training(network, false);
   const Range mine = share(held_out(), world.rank(), world.size());
   std::vector<at::Tensor> outputs;
-  for_held_out(mine, [&](std::span<const std::uint32_t> ids) {
+  for_held_out(mine, [&](std::span<const SampleId> ids) {
     outputs.push_back(forward(held_out_tensors(ids).first).to(at::kCPU).contiguous());
   });
   std::vector<std::int64_t> shape = outputs.empty() ? std::vector<std::int64_t>(8) : outputs[0].sizes().vec();
@@ -223,7 +223,7 @@ void Trainer::Run::look_first() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
   if (!config.stop.monitor.empty()) monitored(config.stop.monitor, metrics);
-  std::vector<std::uint32_t> ids(std::min({std::size_t{16}, largest_piece(), held_out()}));
+  std::vector<SampleId> ids(std::min({std::size_t{16}, largest_piece(), held_out()}));
   std::iota(ids.begin(), ids.end(), 0U);
   const auto [input, target] = held_out_tensors(ids);
   const at::Tensor output = forward(input);
@@ -254,7 +254,7 @@ void Trainer::Run::look_together() {
 /// Batch normalisation cannot learn from one sample, which the last step of an epoch may have. Collective.
 void Trainer::Run::look_at_one_sample() {
   if (config.sync.batch_norm || network.parts) return;
-  const std::uint32_t one[] = {0};
+  const SampleId one[] = {0};
   const at::NoGradGuard no_grad;
   const at::Tensor sample = held_out_tensors(one).first;
   const Sampler sampler = sampler_for(config, world.rank(), world.size(), *data.train);

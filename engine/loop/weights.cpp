@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/checkpoint/saver.hpp"
+#include "engine/checkpoint/shards.hpp"
 #include "engine/data/tensors.hpp"
 #include "engine/loop/run_config.hpp"
 #include "engine/models/model.hpp"
@@ -59,7 +59,7 @@ fs::path weights_file(const fs::path& from) {
   if (fs::is_regular_file(from)) return from;
   for (const char* place : {"", "checkpoints/best", "checkpoints/last"})
     for (const char* name : {"ema.safetensors", "model.safetensors"})
-      if (const fs::path file = from / place / name; fs::is_regular_file(file)) return file;
+      if (has_arrays(from / place, name)) return from / place / name;
   refuse(from.string() + (fs::exists(from) ? " has no network in it" : " does not exist") +
          ": name a safetensors file, a checkpoint, or the folder of a run that has one");
 }
@@ -71,7 +71,7 @@ LoadedWeights load_weights(const Network& network, const fs::path& from, std::st
   if (extension == ".pt" || extension == ".pth" || extension == ".bin")
     refuse(result.file.string() +
            " is no safetensors file: in Python safetensors.torch.save_file(model.state_dict(), FILE) makes one");
-  std::map<std::string, Array> arrays = by_name(read_arrays(result.file));
+  std::map<std::string, Array> arrays = by_name(arrays_of(result.file.parent_path(), result.file.filename(), true));
   std::vector<std::pair<at::Tensor, Array>> copies;
   std::vector<std::string> own;
   const std::vector<nn::NamedTensor> all = tensors_of(network).all();

@@ -81,8 +81,9 @@ double EpochResult::metric(std::string_view name) const noexcept {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-std::size_t EpochResult::latest() const noexcept {
-  return static_cast<std::size_t>(std::ranges::max_element(waited_for) - waited_for.begin());
+WaitedFor EpochResult::latest() const noexcept {
+  const auto found = std::ranges::max_element(waited_for, {}, &WaitedFor::seconds);
+  return found == waited_for.end() ? WaitedFor() : *found;
 }
 
 std::string shares(const EpochResult& r) {
@@ -95,7 +96,7 @@ std::string shares(const EpochResult& r) {
   std::string all = share("compute", spent.compute);
   if (r.waited_for.size() > 1) {
     all += ", " + share("communication", spent.communication) + ", " + share("waiting", spent.waiting);
-    if (spent.waiting > 0.005 * spent.wall()) all += " (most for rank " + std::to_string(r.latest()) + ")";
+    if (spent.waiting > 0.005 * spent.wall()) all += " (most for rank " + std::to_string(r.latest().rank) + ")";
   }
   return all + ", " + share("load", spent.load) + ", " + share("other", spent.other);
 }

@@ -37,14 +37,14 @@ struct EpochResult {
   Metrics metrics = {};
   double samples_per_second = 0;  ///< of all ranks together, during training only
   PhaseTimes phases = {};         ///< time of the epoch's training, mean over the ranks
-  /// By rank, in seconds: how long the others waited for it, summed and divided by the number of ranks. The sum over
-  /// the ranks is phases.waiting.
-  std::vector<double> waited_for = {};
+  /// The ranks that the others waited for most, in the order of the ranks: most_named of them, or in a run of no more
+  /// ranks all, whose sum is phases.waiting.
+  std::vector<WaitedFor> waited_for = {};
 
   /// The metric with this name; NaN if there is none.
   double metric(std::string_view name) const noexcept;
-  /// The rank that the others waited for most.
-  std::size_t latest() const noexcept;
+  /// The rank that the others waited for most; rank 0 if there is none.
+  WaitedFor latest() const noexcept;
 };
 
 /// "compute 80 %, communication 12 %, waiting 5 % (most for rank 2), load 1 %, other 2 %": the shares of an epoch's

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
 
 namespace tutti::engine {
 namespace {
@@ -10,31 +13,62 @@ constexpr double second = 1e9;
 
 }  // namespace
 
-double Waits::by(std::size_t waiting) const {
-  double total = 0;
-  for (std::size_t late = 0; late < ranks_; ++late) total += of(waiting, late);
-  return total;
+std::vector<PairWait> worst(std::vector<PairWait> waits) {
+  std::ranges::sort(waits, [](const PairWait& a, const PairWait& b) {
+    return std::tuple(-a.seconds, a.late, a.waiting) < std::tuple(-b.seconds, b.late, b.waiting);
+  });
+  waits.resize(std::min(waits.size(), most_named));
+  return waits;
 }
 
-double Waits::for_rank(std::size_t late) const {
-  double total = 0;
-  for (std::size_t waiting = 0; waiting < ranks_; ++waiting) total += of(waiting, late);
-  return total;
+std::vector<PairWait> worst_of_all(Communicator& world, std::vector<PairWait> mine) {
+  static_assert(sizeof(PairWait) == 16);
+  constexpr PairWait none{-1, -1, 0};
+  const Tree tree{world.size()};
+  const int rank = world.rank();
+  const auto bytes = [](std::vector<PairWait>& list) {
+    return std::span(reinterpret_cast<std::uint8_t*>(list.data()), list.size() * sizeof(PairWait));
+  };
+  mine = worst(std::move(mine));
+  for (int round = tree.rounds() - 1; round >= 0; --round) {
+    if (const int child = tree.child(rank, round); child >= 0) {
+      std::vector<PairWait> theirs(most_named);
+      world.recv(bytes(theirs), child).wait();
+      std::erase(theirs, none);
+      mine.insert(mine.end(), theirs.begin(), theirs.end());
+      mine = worst(std::move(mine));
+    } else if (round == Tree::round_of(rank)) {
+      mine.resize(most_named, none);
+      world.send(bytes(mine), Tree::parent(rank)).wait();
+    }
+  }
+  return rank == 0 ? mine : std::vector<PairWait>();
 }
 
-std::vector<double> Waits::mean_for_ranks() const {
-  std::vector<double> means;
-  for (std::size_t late = 0; late < ranks_; ++late) means.push_back(for_rank(late) / static_cast<double>(ranks_));
-  return means;
+std::vector<WaitedFor> most_waited_for(std::vector<WaitedFor> all) {
+  std::ranges::stable_sort(all, {}, &WaitedFor::rank);
+  std::ranges::stable_sort(all, std::ranges::greater(), &WaitedFor::seconds);
+  all.resize(std::min(all.size(), most_named));
+  std::ranges::sort(all, {}, &WaitedFor::rank);
+  return all;
 }
 
-void book(std::span<const Arrival> arrivals, Waits& into) {
-  const auto last =
-      std::ranges::max_element(arrivals, [](const Arrival& a, const Arrival& b) { return a.came < b.came; });
-  const auto late = static_cast<std::size_t>(last - arrivals.begin());
-  for (std::size_t rank = 0; rank < arrivals.size(); ++rank)
-    into.add(rank, late,
-             static_cast<double>(std::min(last->came - arrivals[rank].came, arrivals[rank].blocked)) / second);
+WaitRow book(Communicator& world, std::span<const Arrival> mine) {
+  constexpr std::size_t most = 1024;
+  WaitRow row;
+  for (; !mine.empty(); mine = mine.subspan(std::min(most, mine.size()))) {
+    const std::span<const Arrival> some = mine.first(std::min(most, mine.size()));
+    std::vector<std::int64_t> last;
+    for (const Arrival& each : some) last.push_back(each.came);
+    world.allreduce(last, max).wait();
+    std::vector<std::int32_t> late;
+    for (std::size_t i = 0; i < some.size(); ++i)
+      late.push_back(some[i].came == last[i] ? world.rank() : std::numeric_limits<std::int32_t>::max());
+    world.allreduce(late, min).wait();
+    for (std::size_t i = 0; i < some.size(); ++i)
+      row[late[i]] += static_cast<double>(std::min(last[i] - some[i].came, some[i].blocked)) / second;
+  }
+  return row;
 }
 
 StepTimes::StepTimes(PhaseClock clock, std::size_t traced) : clock_(std::move(clock)), trace_(traced) {
@@ -52,6 +86,9 @@ void StepTimes::keep(Phase phase, Nanoseconds begin, Nanoseconds end) {
 }
 
 void StepTimes::synchronize(Communicator& world) {
+  if (is_compared_ && !drifts_) return;
+  if (!is_compared_) drifts_ = world.topology().hosts().count() > 1;
+  is_compared_ = true;
   offset_ = compare_clocks(world, [this] { return clock_.now(); });
 }
 
@@ -81,47 +118,53 @@ void StepTimes::exchanged(double blocked, double whole) {
   arrivals_.push_back({.came = came, .blocked = clock_.began() - came});
 }
 
-/// In blocks of exchanges, which limits the memory for long epochs.
-Waits StepTimes::book_all(Communicator& world) {
-  const auto ranks = static_cast<std::size_t>(world.size());
-  Waits waits(ranks);
+WaitRow StepTimes::book_all(Communicator& world) const {
   std::vector<std::int64_t> counts{static_cast<std::int64_t>(arrivals_.size()),
                                    -static_cast<std::int64_t>(arrivals_.size())};
   world.allreduce(counts, max).wait();
-  if (counts[0] != -counts[1]) return waits;  // ranks exchange independently: there is no common exchange to wait in
-  constexpr std::size_t most = 1024;
-  for (std::size_t done = 0; done < arrivals_.size(); done += most) {
-    const std::size_t steps = std::min(most, arrivals_.size() - done);
-    std::vector<std::int64_t> mine, all(2 * steps * ranks);
-    for (std::size_t i = done; i < done + steps; ++i)
-      mine.insert(mine.end(), {arrivals_[i].came - offset_.ahead, arrivals_[i].blocked});
-    world.allgather(mine, all).wait();
-    std::vector<Arrival> step(ranks);
-    for (std::size_t i = 0; i < steps; ++i) {
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const std::size_t at = 2 * (rank * steps + i);
-        step[rank] = {.came = all[at], .blocked = all[at + 1]};
-      }
-      book(step, waits);
-    }
-  }
-  return waits;
+  if (counts[0] != -counts[1]) return {};  // ranks exchange independently: there is no common exchange to wait in
+  std::vector<Arrival> mine = arrivals_;
+  for (Arrival& each : mine) each.came -= offset_.ahead;
+  return book(world, mine);
 }
 
+namespace {
+
+/// Of ranks that all know, how long the others waited for each: the most_named largest, in the order of the ranks.
+std::vector<WaitedFor> waited_for_of(Communicator& world, const WaitRow& row) {
+  std::vector<double> sums;
+  for (const auto& [late, seconds] : row) sums.push_back(seconds);
+  if (!sums.empty()) world.allreduce(sums, sum).wait();
+  std::vector<WaitedFor> found;
+  for (auto each = row.begin(); each != row.end(); ++each)
+    found.push_back({each->first, sums[found.size()] / static_cast<double>(world.size())});
+  if (static_cast<std::size_t>(world.size()) <= most_named)
+    for (int rank = 0; rank < world.size(); ++rank)
+      if (!row.contains(rank)) found.push_back({rank, 0});
+  return most_waited_for(std::move(found));
+}
+
+}  // namespace
+
 EpochTimes StepTimes::gather(Communicator& world) {
-  EpochTimes result{.mean = {}, .waits = book_all(world)};
+  const WaitRow row = book_all(world);
   std::vector<double> sums;
   for (const Phase phase : {Phase::compute, Phase::exchange, Phase::load, Phase::other})
     sums.push_back(static_cast<double>(clock_.spent(phase)) / second);
+  double waited = 0;
+  for (const auto& [late, seconds] : row) waited += seconds;
+  sums.push_back(waited);
   world.allreduce(sums, avg).wait();
-  double waiting = 0;
-  for (const double each : result.waits.mean_for_ranks()) waiting += each;
-  result.mean = {.compute = sums[0],
-                 .communication = std::max(0.0, sums[1] - waiting),
-                 .waiting = waiting,
-                 .load = sums[2],
-                 .other = sums[3]};
-  return result;
+  std::vector<PairWait> pairs;
+  for (const auto& [late, seconds] : row)
+    if (seconds > 0) pairs.push_back({late, world.rank(), seconds});
+  return {.mean = {.compute = sums[0],
+                   .communication = std::max(0.0, sums[1] - sums[4]),
+                   .waiting = sums[4],
+                   .load = sums[2],
+                   .other = sums[3]},
+          .waited_for = waited_for_of(world, row),
+          .pairs = worst_of_all(world, std::move(pairs))};
 }
 
 }  // namespace tutti::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -24,37 +25,54 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-/// Seconds that each rank waited for each other rank.
-class Waits {
- public:
-  explicit Waits(std::size_t ranks = 0) : ranks_(ranks), seconds_(ranks * ranks) {}
+/// How many of the ranks, and of the pairs of ranks, that others waited for most are named.
+inline constexpr std::size_t most_named = 10;
 
-  std::size_t ranks() const { return ranks_; }
-  double of(std::size_t waiting, std::size_t late) const { return seconds_[late * ranks_ + waiting]; }
-  void add(std::size_t waiting, std::size_t late, double seconds) { seconds_[late * ranks_ + waiting] += seconds; }
-
-  double by(std::size_t waiting) const;     ///< total time that this rank waited
-  double for_rank(std::size_t late) const;  ///< total time that others waited for this rank
-  /// for_rank() of each rank divided by the number of ranks; the sum is the mean wait
-  std::vector<double> mean_for_ranks() const;
-
- private:
-  std::size_t ranks_;
-  std::vector<double> seconds_;
+/// A rank, and the seconds that the others waited for it, summed and divided by the number of ranks.
+struct WaitedFor {
+  int rank = 0;
+  double seconds = 0;
+  bool operator==(const WaitedFor&) const = default;
 };
+
+/// The most_named with the most seconds, in the order of the ranks.
+std::vector<WaitedFor> most_waited_for(std::vector<WaitedFor> all);
+
+/// The seconds that one rank waited for another.
+struct PairWait {
+  int late = 0, waiting = 0;
+  double seconds = 0;
+  bool operator==(const PairWait&) const = default;
+};
+
+/// The most_named largest, largest first, ties in the order of the ranks.
+std::vector<PairWait> worst(std::vector<PairWait> waits);
+
+/// The worst() of all ranks together at rank 0, merged along a Tree; elsewhere an empty list. A rank sends one message
+/// of at most 160 bytes, and receives one in each round. Collective; blocks.
+std::vector<PairWait> worst_of_all(Communicator& world, std::vector<PairWait> mine);
 
 /// When a rank arrived at an exchange, on a common clock, and how long it was blocked there.
 struct Arrival {
   Nanoseconds came = 0, blocked = 0;
 };
 
-/// Adds one exchange with one arrival per rank. The others waited for the last rank to arrive: each from its own
-/// arrival on, at most as long as it was blocked.
-void book(std::span<const Arrival> arrivals, Waits& into);
+/// How long one rank waited for each of the others: one row of all waits, with entries for those that were late.
+using WaitRow = std::map<int, double>;
+
+/// Books exchanges of all ranks, of which `mine` are this rank's arrivals at them. In each, the others waited for the
+/// last rank to arrive: each from its own arrival on, at most as long as it was blocked. Who was last is found by two
+/// allreduces for at most 1,024 exchanges, of 12 bytes for each exchange, whatever the number of ranks. Ranks that were
+/// never last have no entry; every rank has an entry for each that was, so all rows have the same keys. Collective;
+/// blocks.
+WaitRow book(Communicator& world, std::span<const Arrival> mine);
 
 struct EpochTimes {
   PhaseTimes mean;  ///< mean over the ranks
-  Waits waits;
+  /// The most_named ranks that others waited for most, in the order of the ranks; in a run of no more ranks all of
+  /// them.
+  std::vector<WaitedFor> waited_for;
+  std::vector<PairWait> pairs;  ///< worst_of_all()
 };
 
 /// The phases of one rank and its arrivals at exchanges. One thread. gather() and synchronize() are collective. If
@@ -70,7 +88,8 @@ class StepTimes {
   /// The offset of this rank's clock to rank 0's, as last measured.
   const ClockOffset& offset() const { return offset_; }
 
-  /// Measures the clock offset. Collective; blocks.
+  /// Measures the clock offset: the first time, and then only for ranks on several hosts, whose clocks drift apart.
+  /// Collective; blocks.
   void synchronize(Communicator& world);
   /// Starts an epoch, in phase other.
   void start();
@@ -82,17 +101,20 @@ class StepTimes {
   void exchanged(double blocked, double whole = 0);
   /// Ends the epoch; later time is not counted.
   void stop() { clock_.enter(Phase::other); }
-  /// The times of all ranks from start() to stop(); the same on all ranks. Collective; blocks.
+  /// The times of all ranks from start() to stop(); the same on all ranks, but for the pairs. A rank gives 12 bytes for
+  /// each exchange and 8 for each rank that was late in one. Collective; blocks.
   EpochTimes gather(Communicator& world);
 
   const Trace& trace() const { return trace_; }
 
  private:
   void keep(Phase phase, Nanoseconds begin, Nanoseconds end);
-  Waits book_all(Communicator& world);
+  WaitRow book_all(Communicator& world) const;
 
   PhaseClock clock_;
   ClockOffset offset_;
+  bool is_compared_ = false;  ///< whether `offset_` has been measured
+  bool drifts_ = false;       ///< whether ranks are on several hosts
   std::vector<Arrival> arrivals_;
   Trace trace_;
   Nanoseconds step_began_ = 0;

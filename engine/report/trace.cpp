@@ -59,12 +59,12 @@ void Trace::end_step(Nanoseconds begin, Nanoseconds end) {
 
 std::string Trace::gather(Communicator& world, const ClockOffset& offset) const {
   const auto ranks = static_cast<std::size_t>(world.size());
-  std::vector<std::int64_t> mine, lengths(ranks);
+  std::vector<std::int64_t> mine, lengths(world.rank() == 0 ? ranks : 0);
   for (const Interval& each : intervals_)
     mine.insert(mine.end(), {static_cast<std::int64_t>(each.kind), static_cast<std::int64_t>(each.step),
                              each.begin - offset.ahead, each.end - offset.ahead});
   std::vector<std::int64_t> length{static_cast<std::int64_t>(mine.size())};
-  world.allgather(length, lengths).wait();
+  world.gather(length, lengths, 0).wait();
   const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
   std::size_t total = 0;
   for (const std::size_t count : counts) total += count;

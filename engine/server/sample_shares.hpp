@@ -27,9 +27,7 @@ class Shares {
         processes_(static_cast<int>(processes)) {}
 
   std::shared_ptr<const Dataset> of(std::size_t worker) const {
-    std::vector<std::uint32_t> ids;
-    for (std::size_t i = worker; i < data_->size(); i += workers_) ids.push_back(static_cast<std::uint32_t>(i));
-    return std::make_shared<Subset>(data_, std::move(ids));
+    return std::make_shared<Subset>(data_, worker, workers_);
   }
 
   std::vector<Ledger::Share> steps() const {
@@ -51,8 +49,9 @@ class Shares {
       const auto each = static_cast<std::int64_t>(sampler.steps());
       sampler.start_epoch(static_cast<std::size_t>(step.number / each));
       const auto in_epoch = static_cast<std::size_t>(step.number % each);
-      for (const std::uint32_t own : sampler.local(in_epoch).first(sampler.distinct(in_epoch)))
-        found.ids.push_back(static_cast<std::uint32_t>(worker + own * workers_));
+      std::vector<SampleId> own = sampler.local(in_epoch);
+      own.resize(sampler.distinct(in_epoch));
+      for (const SampleId id : own) found.ids.push_back(worker + id * workers_);
     }
     return found;
   }

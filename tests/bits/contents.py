@@ -47,6 +47,8 @@ def difference(path, before, after, without=frozenset()):
         return tensors_differ(Tensors(a, without), Tensors(b, without))
     if path.endswith("state.json"):
         return values_differ(state(a), state(b))
+    if path.endswith(".jsonl") and os.path.basename(path).startswith("history"):
+        return values_differ(past(a), past(b))
     if path.endswith("history.json"):
         return values_differ(history(a), history(b))
     if path.endswith(".csv"):
@@ -59,12 +61,26 @@ def read(path):
         return file.read()
 
 
+def without_times(epoch):
+    for name in EPOCH_TIMES:
+        epoch.pop(name, None)
+
+
 def state(text):
-    """All of state.json but the times of epochs."""
+    """All of state.json but the times of epochs, and the length and the checksum of the history, which has them."""
     found = json.loads(text)
     for epoch in found.get("epochs", []):
-        for name in EPOCH_TIMES:
-            epoch.pop(name, None)
+        without_times(epoch)
+    for name in ("bytes", "crc32"):
+        found.get("history", {}).pop(name, None)
+    return found
+
+
+def past(text):
+    """The records of a history but the times of epochs."""
+    found = [json.loads(line) for line in text.decode().splitlines()]
+    for record in found:
+        without_times(record.get("epoch", {}))
     return found
 
 

@@ -11,6 +11,7 @@
 
 #include "engine/data/dataset.hpp"
 #include "engine/data/sampler.hpp"
+#include "tests/engine/samplers.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace tutti::engine {
@@ -21,8 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::refusal;
-
-using Ids = std::vector<std::uint32_t>;
 
 /// Files of so many blocks each, whose lengths differ.
 Blocks blocks_of(const std::vector<std::size_t>& files, std::size_t window, std::size_t open) {
@@ -51,7 +50,7 @@ std::vector<std::size_t> places(const Blocks& blocks, bool of_file) {
 std::size_t misses(const Ids& order, const std::vector<std::size_t>& place_of, std::size_t most) {
   std::list<std::size_t> kept;
   std::size_t count = 0;
-  for (const std::uint32_t id : order) {
+  for (const SampleId id : order) {
     const auto found = std::find(kept.begin(), kept.end(), place_of[id]);
     if (found != kept.end()) {
       kept.erase(found);
@@ -71,7 +70,7 @@ Ids sorted(Ids ids) {
 
 Ids counting(std::size_t count) {
   Ids all(count);
-  std::iota(all.begin(), all.end(), 0U);
+  std::iota(all.begin(), all.end(), SampleId{0});
   return all;
 }
 
@@ -107,9 +106,7 @@ TEST(Blocks, OrderComesFromSeedAndEpoch) {
   EXPECT_NE(order_by_blocks(blocks, 1, 4), order_by_blocks(blocks, 2, 4));
 }
 
-constexpr Way all_ways[] = {Way::batch, Way::contiguous, Way::strided, Way::file};
-
-std::vector<Sampler> on_ranks(Sampler::Plan plan, int size, const Progress& progress) {
+std::vector<Sampler> on_block_ranks(Sampler::Plan plan, int size, const Progress& progress) {
   plan.samples = plan.blocks.samples();
   for (const auto& file : plan.blocks.files)
     plan.files.push_back(std::accumulate(file.begin(), file.end(), std::size_t{0}));
@@ -125,7 +122,7 @@ std::vector<Sampler> on_ranks(Sampler::Plan plan, int size, const Progress& prog
 Ids steps_of(const std::vector<Sampler>& ranks, std::size_t begin, std::size_t end) {
   Ids found;
   for (std::size_t step = begin; step < end; ++step)
-    for (const Sampler& rank : ranks) found.insert(found.end(), rank.local(step).begin(), rank.local(step).end());
+    for (const Sampler& rank : ranks) append(found, rank.local(step));
   return found;
 }
 
@@ -136,7 +133,7 @@ TEST(SamplerBlocks, SeesEverySampleOnceInEveryWay) {
         const Blocks blocks = blocks_of(files, 3, 2);
         const std::size_t units = way == Way::file ? files.size() : blocks.samples();
         if (units < static_cast<std::size_t>(size)) continue;
-        const auto ranks = on_ranks({.batch = 7, .seed = 3, .way = way, .blocks = blocks}, size, {.epoch = 2});
+        const auto ranks = on_block_ranks({.batch = 7, .seed = 3, .way = way, .blocks = blocks}, size, {.epoch = 2});
         const Ids seen = steps_of(ranks, 0, ranks[0].steps());
         EXPECT_EQ(sorted(seen), counting(blocks.samples()));
         if (way == Way::batch) {
@@ -147,12 +144,12 @@ TEST(SamplerBlocks, SeesEverySampleOnceInEveryWay) {
 
 TEST(SamplerBlocks, RanksReadTheirFilesOneAfterTheOther) {
   const Blocks blocks = blocks_of({7, 2, 9, 5, 5, 1}, 3, 4);
-  const auto ranks = on_ranks({.batch = 8, .way = Way::file, .blocks = blocks}, 2, {.epoch = 1});
+  const auto ranks = on_block_ranks({.batch = 8, .way = Way::file, .blocks = blocks}, 2, {.epoch = 1});
   for (const Sampler& rank : ranks) {
     const Ids seen = steps_of({rank}, 0, rank.steps());
     EXPECT_EQ(misses(seen, places(blocks, true), 1), 3U);
     std::set<std::size_t> distinct;
-    for (const std::uint32_t id : seen) distinct.insert(places(blocks, false)[id]);
+    for (const SampleId id : seen) distinct.insert(places(blocks, false)[id]);
     EXPECT_EQ(misses(seen, places(blocks, false), 3), distinct.size());
   }
 }
@@ -162,8 +159,8 @@ TEST(SamplerBlocks, GoesOnInTheSameOrder) {
     for (int first = 1; first <= 4; ++first)
       for (int second = 1; second <= 4; ++second) {
         const Sampler::Plan plan{.batch = 10, .seed = 8, .way = way, .blocks = blocks_of({7, 2, 9, 5, 5, 1}, 3, 2)};
-        const auto before = on_ranks(plan, first, {.epoch = 3});
-        const auto after = on_ranks(plan, second, Progress::parse(before[0].progress(4).text()));
+        const auto before = on_block_ranks(plan, first, {.epoch = 3});
+        const auto after = on_block_ranks(plan, second, Progress::parse(before[0].progress(4).text()));
         Ids seen = steps_of(before, 0, 4);
         const Ids rest = steps_of(after, after[0].first_step(), after[0].steps());
         if (first == second) {
@@ -203,6 +200,32 @@ TEST(SubsetBlocks, CountWhatIsLeftOfEach) {
   EXPECT_EQ(left.window, 2U);
   EXPECT_EQ(left.open, 2U);
   EXPECT_THAT(ArrayDataset(Fields{}).blocks().files, IsEmpty());
+}
+
+TEST(Subset, OfEveryNthIsThatOfTheList) {
+  struct Numbers : Dataset {
+    std::size_t size() const override { return 29; }
+    Sample get(std::size_t i) const override {
+      Sample sample;
+      sample["number"] = Array(std::vector<std::int64_t>{static_cast<std::int64_t>(i)}, {});
+      return sample;
+    }
+    std::vector<std::size_t> files() const override { return {3, 0, 11, 1, 14}; }
+    Blocks blocks() const override { return {.files = {{3}, {4, 7}, {1}, {2, 2, 10}}}; }
+  };
+  const auto whole = std::make_shared<Numbers>();
+  const auto number = [](const Dataset& data, std::size_t i) { return data.get(i)["number"].as<std::int64_t>()[0]; };
+  for (std::size_t stride = 1; stride <= 12; ++stride)
+    for (std::size_t first = 0; first <= 30; ++first) {
+      Ids ids;
+      for (std::size_t i = first; i < whole->size(); i += stride) ids.push_back(i);
+      const Subset listed(whole, ids), computed(whole, first, stride);
+      ASSERT_EQ(computed.size(), listed.size());
+      EXPECT_EQ(computed.files(), listed.files());
+      EXPECT_EQ(computed.blocks().files, listed.blocks().files);
+      for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(number(computed, i), number(listed, i));
+      EXPECT_THROW(computed.get(ids.size()), std::out_of_range);
+    }
 }
 
 }  // namespace

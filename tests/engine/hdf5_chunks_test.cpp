@@ -11,6 +11,7 @@
 #include "engine/data/formats/hdf5_reading.hpp"
 #include "engine/data/formats/source.hpp"
 #include "engine/data/loader.hpp"
+#include "tests/engine/samplers.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tutti::engine {
@@ -77,13 +78,13 @@ class Hdf5ChunksTest : public ::testing::Test {
 };
 
 /// The samples of an epoch, whose contents are checked.
-std::vector<std::uint32_t> epoch_of(const std::shared_ptr<const Dataset>& data, std::size_t epoch,
-                                    std::size_t threads = 1, int rank = 0, int size = 1) {
+std::vector<SampleId> epoch_of(const std::shared_ptr<const Dataset>& data, std::size_t epoch, std::size_t threads = 1,
+                               int rank = 0, int size = 1) {
   const Sampler sampler(
       {.samples = data->size(), .batch = 20, .rank = rank, .size = size, .seed = 4, .blocks = data->blocks()});
   Loader loader(data, sampler, {}, {.depth = 3, .threads = threads});
   loader.start_epoch(epoch);
-  std::vector<std::uint32_t> seen;
+  std::vector<SampleId> seen;
   std::size_t others = 0;
   while (const std::optional<const Batch> batch = loader.next())
     for (std::size_t i = 0; i < batch->count; ++i) {
@@ -141,10 +142,10 @@ TEST_F(Hdf5ChunksTest, EachChunkIsReadOnceInAnEpoch) {
   const Blocks blocks = data->blocks();
   EXPECT_EQ(blocks.count(), 20U);
   EXPECT_EQ(blocks.window, 3U);
-  const std::vector<std::uint32_t> first = epoch_of(data, 0);
+  const std::vector<SampleId> first = epoch_of(data, 0);
   EXPECT_EQ(data->reads(), 20U);
   EXPECT_EQ(first, order_by_blocks(blocks, 4, 0));
-  const std::vector<std::uint32_t> second = epoch_of(data, 1);
+  const std::vector<SampleId> second = epoch_of(data, 1);
   EXPECT_LE(data->reads(), 40U);
   EXPECT_EQ(second, order_by_blocks(blocks, 4, 1));
   EXPECT_EQ(epoch_of(data, 1, 3), second);
@@ -153,7 +154,7 @@ TEST_F(Hdf5ChunksTest, EachChunkIsReadOnceInAnEpoch) {
 TEST_F(Hdf5ChunksTest, RanksSeeEverySampleOnce) {
   const std::vector<fs::path> files = write_files(3, {.rows = 1000, .chunk_rows = 100});
   for (int size = 1; size <= 3; ++size) {
-    std::multiset<std::uint32_t> seen;
+    std::multiset<SampleId> seen;
     for (int rank = 0; rank < size; ++rank) {
       const auto data = std::make_shared<Hdf5Dataset>(files, Hdf5Options{.open = 2, .memory = 1});
       ASSERT_FALSE(data->blocks().empty());

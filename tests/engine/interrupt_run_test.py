@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from training import BIN, CLEAN, InFolder, command
+from training import BIN, CLEAN, InFolder, command, state_of
 
 WORDS = ["model=lenet", "data=random:1x28x28", "random_samples=2000", "epochs=4", "batch=32", "progress=off", "optimizer=adam", "lr=0.001",
          "validate.every_steps=20"]
@@ -40,7 +40,7 @@ class Interrupt(InFolder):
         return started.returncode, out, err
 
     def state(self, run):
-        return json.loads((self.folder / run / "checkpoints/last/state.json").read_text())
+        return state_of(self.folder / run / "checkpoints/last")
 
     def whole(self, *words):
         done = command("train", *words, "run=whole", cwd=self.folder)

@@ -63,7 +63,7 @@ TEST(Transform, ShiftsByWholePixelsAndReachesAllPlaces) {
 
 TEST(Transform, CropsAnywhereAndInTheMiddle) {
   std::set<std::vector<std::uint8_t>> windows;
-  for (std::uint32_t id = 0; id < 300; ++id) {
+  for (SampleId id = 0; id < 300; ++id) {
     const Array out = changed(random_crop("image", 2, 2, 1), ramp(), {.seed = 1, .sample = id});
     EXPECT_EQ(out.shape(), (ArrayShape{1, 2, 2}));
     windows.emplace(out.as<std::uint8_t>().begin(), out.as<std::uint8_t>().end());
@@ -78,7 +78,7 @@ TEST(Transform, CropsAnywhereAndInTheMiddle) {
 
 TEST(Transform, MirrorsHalfOfTheTime) {
   int mirrored = 0;
-  for (std::uint32_t id = 0; id < 1000; ++id) {
+  for (SampleId id = 0; id < 1000; ++id) {
     const auto first = changed(mirror("image"), ramp(), {.sample = id}).as<std::uint8_t>()[0];
     ASSERT_TRUE(first == 1 || first == 3);
     mirrored += first == 3;
@@ -91,7 +91,7 @@ TEST(Transform, MayChooseOnceForABatch) {
   std::set<std::uint8_t> lasts;
   for (std::size_t step = 0; step < 50; ++step) {
     const std::uint8_t last = changed(crop, ramp(), {.step = step, .sample = 0}).as<std::uint8_t>()[3];
-    for (std::uint32_t id = 1; id < 5; ++id)
+    for (SampleId id = 1; id < 5; ++id)
       EXPECT_EQ(changed(crop, ramp(), {.step = step, .sample = id}).as<std::uint8_t>()[3], last);
     lasts.insert(last);
   }
@@ -206,12 +206,15 @@ class Numbers : public Dataset {
     if (bad_.count(i)) throw std::runtime_error("disk on fire");
     return {{"x", Array::scalar(static_cast<std::int64_t>(i))}};
   }
-  void expect(std::span<const std::uint32_t> ids) const override { expected_.assign(ids.begin(), ids.end()); }
-  const std::vector<std::uint32_t>& expected() const { return expected_; }
+  void expect(const Coming& coming) const override {
+    expected_.clear();
+    coming([this](SampleId id) { expected_.push_back(id); });
+  }
+  const std::vector<SampleId>& expected() const { return expected_; }
 
  private:
   std::set<std::size_t> bad_;
-  mutable std::vector<std::uint32_t> expected_;
+  mutable std::vector<SampleId> expected_;
 };
 
 TEST(Loader, SaysWhichSampleCouldNotBeReadAfterTheBatchesBeforeIt) {
@@ -285,7 +288,7 @@ TEST(Loader, StacksOnlyWhatIsAlike) {
     std::size_t size() const override { return 9; }
     Sample get(std::size_t i) const override { return {{"x", Array(std::vector<float>(i + 1))}}; }
   };
-  const std::uint32_t ids[] = {4, 7};
+  const SampleId ids[] = {4, 7};
   EXPECT_THAT(refusal([&] { collate(Growing(), ids, {}); }),
               AllOf(HasSubstr("sample 7: 'x' is f32 of 8"), HasSubstr("sample 4 f32 of 5")));
 }

@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 using tutti::testing::caught;
 
 /// The samples' rows of one big batch.
-at::Tensor inputs(std::span<const std::uint32_t> samples) {
+at::Tensor inputs(std::span<const SampleId> samples) {
   std::vector<at::Tensor> rows;
-  for (const std::uint32_t each : samples) rows.push_back(wave({6}, each));
+  for (const SampleId each : samples) rows.push_back(wave({6}, static_cast<double>(each)));
   return at::stack(rows);
 }
 
@@ -43,7 +43,7 @@ void train(Net& net, Parallel& parallel, std::size_t epoch = 0) {
 TEST(TorchAdNn, AutoPartitionLosesNoSampleUnlessItIsTold) {
   for (const auto& [remainder, least, most] :
        {std::tuple{Remainder::uneven, 103U, 103U}, {Remainder::pad, 103U, 104U}, {Remainder::drop, 100U, 100U}}) {
-    std::multiset<std::uint32_t> seen;
+    std::multiset<SampleId> seen;
     std::mutex mutex;
     run(4, [&, remainder = remainder](Communicator& world) {
       Net net;

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/report/forecast.hpp"
 #include "engine/report/report.hpp"
 #include "engine/report/step_times.hpp"
@@ -53,30 +56,75 @@ TEST(Phases, AddUpToTheTimeThatPassed) {
                                  std::pair(Phase::exchange, 0 * ms), std::pair(Phase::compute, 10 * ms)));
 }
 
-TEST(Waits, AreBookedToWhoCameLast) {
-  Waits waits(3);
-  book(std::vector<Arrival>{{.came = 0, .blocked = 40 * ms},  // 30 ms for rank 1, then 10 ms of communication
-                            {.came = 30 * ms, .blocked = 9 * ms},
-                            {.came = 10 * ms, .blocked = 12 * ms}},  // not longer than it was blocked
-       waits);
-  book(std::vector<Arrival>{{.came = 100 * ms, .blocked = ms},
-                            {.came = 100 * ms, .blocked = ms},
-                            {.came = 100 * ms, .blocked = ms}},  // nobody is late
-       waits);
-  EXPECT_DOUBLE_EQ(waits.of(0, 1), 0.030);
-  EXPECT_DOUBLE_EQ(waits.of(2, 1), 0.012);
-  EXPECT_DOUBLE_EQ(waits.by(0), 0.030);
-  EXPECT_DOUBLE_EQ(waits.for_rank(1), 0.042);
-  EXPECT_EQ(waits.for_rank(0) + waits.for_rank(2) + waits.by(1), 0);
-  EXPECT_THAT(waits.mean_for_ranks(), ElementsAre(0, ::testing::DoubleEq(0.014), 0));
-}
-
 void with_ranks(int size, const std::function<void(Communicator&)>& body) {
   tutti::testing::run_ranks(size, tutti::testing::test_settings("shm"), body);
 }
 
-TEST(Clocks, AreComparedToWithinWhatIsSaid) {
+TEST(Waits, AreBookedToWhoCameLast) {
   with_ranks(3, [](Communicator& world) {
+    const Arrival arrivals[3][2] = {
+        {{.came = 0, .blocked = 40 * ms}, {.came = 100 * ms, .blocked = ms}},  // 30 ms for rank 1, then communication
+        {{.came = 30 * ms, .blocked = 9 * ms}, {.came = 100 * ms, .blocked = ms}},
+        {{.came = 10 * ms, .blocked = 12 * ms}, {.came = 100 * ms, .blocked = ms}}};  // not longer than it was blocked
+    const WaitRow row = book(world, arrivals[world.rank()]);
+    const double expected[] = {0.030, 0, 0.012};
+    EXPECT_DOUBLE_EQ(row.at(1), expected[world.rank()]);
+    EXPECT_EQ(row.at(0), 0) << "in the second exchange nobody is late";
+    EXPECT_EQ(row.size(), 2U);
+  });
+}
+
+TEST(Waits, TheWorstTenAreNamed) {
+  std::vector<WaitedFor> all;
+  for (int rank = 0; rank < 100; ++rank) all.push_back({rank, rank % 50 == 7 ? 9.0 : 0.01 * rank});
+  const std::vector<WaitedFor> found = most_waited_for(all);
+  ASSERT_EQ(found.size(), most_named);
+  EXPECT_EQ(found[0], (WaitedFor{7, 9}));
+  EXPECT_EQ(found[1], (WaitedFor{57, 9}));
+  for (std::size_t i = 2; i < most_named; ++i) EXPECT_EQ(found[i].rank, 90 + static_cast<int>(i));
+  for (const int size : {1, 2, 3, 7, 16, 21})
+    with_ranks(size, [](Communicator& world) {
+      std::vector<PairWait> mine;
+      for (int i = 0; i < 12; ++i) mine.push_back({i, world.rank(), 100.0 * i + world.rank()});
+      const std::vector<PairWait> pairs = worst_of_all(world, mine);
+      if (world.rank() != 0) {
+        EXPECT_TRUE(pairs.empty());
+        return;
+      }
+      ASSERT_EQ(pairs.size(), most_named);
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const int place = static_cast<int>(i), ranks = world.size();
+        EXPECT_EQ(pairs[i].late, 11 - place / ranks);
+        EXPECT_EQ(pairs[i].waiting, ranks - 1 - place % ranks);
+      }
+    });
+}
+
+TEST(Tree, MeetsEachRankOnceInRoundsThatGrowAsTheLogarithm) {
+  for (const int size : {1, 2, 3, 5, 8, 64, 1000, 1024, 8192, 65536}) {
+    const Tree tree{size};
+    EXPECT_EQ(tree.rounds(), static_cast<int>(std::ceil(std::log2(size)))) << size;
+    std::vector<int> parents(static_cast<std::size_t>(size));
+    std::int64_t meetings = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      meetings += tree.meetings(rank);
+      EXPECT_LE(tree.meetings(rank), std::max(tree.rounds(), 1));
+      EXPECT_LE(clock_messages(rank, size), 16 * tree.rounds());
+      for (int round = 0; round < tree.rounds(); ++round)
+        if (const int child = tree.child(rank, round); child >= 0) {
+          ASSERT_EQ(Tree::parent(child), rank);
+          ASSERT_EQ(Tree::round_of(child), round);
+          ASSERT_GT(round, Tree::round_of(rank)) << "it has not met its own parent";
+          ++parents[static_cast<std::size_t>(child)];
+        }
+    }
+    EXPECT_EQ(meetings, 2 * (size - 1));
+    EXPECT_EQ(std::count(parents.begin(), parents.end(), 1), size - 1);
+  }
+}
+
+TEST(Clocks, AreComparedToWithinWhatIsSaid) {
+  with_ranks(7, [](Communicator& world) {
     const Nanoseconds ahead = world.rank() * 5'000'000 * ms;  // by 5000 s
     const ClockOffset found = compare_clocks(world, [ahead] { return steady_now() + ahead; });
     EXPECT_LE(std::abs(found.ahead - ahead), found.error);
@@ -114,10 +162,17 @@ TEST(StepTimes, AnInjectedDelayIsBookedToItsRank) {
       times.clock().enter(Phase::other);
     }
     times.stop();
-    const auto [mean, waits] = times.gather(world);
-    EXPECT_NEAR(waits.of(0, 1), 60, 1e-9);
-    EXPECT_NEAR(waits.of(2, 1), 60, 1e-9);
-    EXPECT_EQ(waits.for_rank(0) + waits.for_rank(2), 0);
+    const auto [mean, waited_for, pairs] = times.gather(world);
+    ASSERT_EQ(waited_for.size(), 3U);
+    EXPECT_NEAR(waited_for[1].seconds, 40, 1e-9);
+    EXPECT_EQ(waited_for[0].seconds + waited_for[2].seconds, 0);
+    if (world.rank() == 0) {
+      ASSERT_EQ(pairs.size(), 2U);
+      for (const PairWait& each : pairs) {
+        EXPECT_EQ(each.late, 1);
+        EXPECT_NEAR(each.seconds, 60, 1e-9);
+      }
+    }
     EXPECT_NEAR(mean.load, 4, 1e-9);
     EXPECT_NEAR(mean.compute, 22, 1e-9);
     EXPECT_NEAR(mean.communication, 8, 1e-9);
@@ -138,7 +193,7 @@ TEST(StepTimes, RanksThatExchangeByThemselvesWaitForNobody) {
       times.exchanged(0.002);
     }
     times.stop();
-    const auto [mean, waits] = times.gather(world);
+    const auto [mean, waited_for, pairs] = times.gather(world);
     EXPECT_EQ(mean.waiting, 0);
     EXPECT_NEAR(mean.communication, 0.003, 1e-12);
   });
@@ -186,7 +241,7 @@ TEST(Report, NamesTheRankThatOthersWaitFor) {
   EpochResult result;
   result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};
   EXPECT_EQ(shares(result), "compute 70 %, load 1 %, other 4 %");
-  result.waited_for = {0.1, 0.2, 1.0};
+  result.waited_for = {{0, 0.1}, {1, 0.2}, {2, 1.0}};
   EXPECT_EQ(shares(result), "compute 70 %, communication 12 %, waiting 13 % (most for rank 2), load 1 %, other 4 %");
 }
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from training import BIN, CLEAN, InFolder, command
+from training import BIN, CLEAN, InFolder, command, state_of
 
 WORDS = ["model=mlp", "hidden=8", "data=random:1x4x4", "random_samples=40", "epochs=2", "batch=8", "progress=off", "dtype=float64",
          "optimizer=adam", "lr=0.01", "schedule=constant"]
@@ -20,7 +20,7 @@ class Runs(InFolder):
         return done.stderr if code else done.stdout
 
     def state(self, run):
-        return json.loads((self.folder / run / "checkpoints/last/state.json").read_text())
+        return state_of(self.folder / run / "checkpoints/last")
 
     def refused(self, *words):
         said = self.train(*words, code=2)

@@ -108,7 +108,7 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
     Config run = config();
     fs::remove_all(run.run);
     std::mutex mutex;
-    std::map<std::size_t, std::multiset<std::uint32_t>> seen;  // by epoch, in steps that a checkpoint has
+    std::map<std::size_t, std::multiset<SampleId>> seen;  // by epoch, in steps that a checkpoint has
     const auto ledger = [&](std::size_t end) {
       return [&, end](int) {
         return Hooks{.on_sample = [&, end](const Moment& now) {
@@ -126,7 +126,7 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
     ASSERT_EQ(seen.size(), 3U);
     for (const auto& [epoch, ids] : seen) {
       EXPECT_EQ(ids.size(), 103U) << epoch;
-      EXPECT_EQ(std::set<std::uint32_t>(ids.begin(), ids.end()).size(), 103U) << before << " then " << after;
+      EXPECT_EQ(std::set<SampleId>(ids.begin(), ids.end()).size(), 103U) << before << " then " << after;
     }
   }
 }

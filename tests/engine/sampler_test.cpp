@@ -10,6 +10,7 @@
 #include <set>
 
 #include "engine/data/random.hpp"
+#include "tests/engine/samplers.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace tutti::engine {
@@ -19,8 +20,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::refusal;
-
-using Ids = std::vector<std::uint32_t>;
 
 TEST(Random, IsTheSameOnEveryPlatform) {
   // The first outputs of SplitMix64 from seed 0, as its author publishes them.
@@ -57,19 +56,18 @@ TEST(Sampler, SeesEverySampleOnceAndAllRankCountsSeeTheSameBatches) {
           ranks.emplace_back(Sampler::Plan{.samples = samples, .batch = batch, .rank = r, .size = size, .seed = 3});
           ranks.back().start_epoch(2);
         }
-        std::vector<std::uint32_t> seen;
+        std::vector<SampleId> seen;
         for (std::size_t step = 0; step < alone.steps(); ++step) {
-          std::vector<std::uint32_t> together;
-          for (const Sampler& rank : ranks)
-            together.insert(together.end(), rank.local(step).begin(), rank.local(step).end());
+          std::vector<SampleId> together;
+          for (const Sampler& rank : ranks) append(together, rank.local(step));
           const auto whole = alone.local(step);
           EXPECT_TRUE(std::equal(together.begin(), together.end(), whole.begin(), whole.end()));
           EXPECT_EQ(together.size(), alone.global_count(step));
           seen.insert(seen.end(), together.begin(), together.end());
         }
         std::sort(seen.begin(), seen.end());
-        std::vector<std::uint32_t> all(samples);
-        std::iota(all.begin(), all.end(), 0U);
+        std::vector<SampleId> all(samples);
+        std::iota(all.begin(), all.end(), SampleId{0});
         EXPECT_EQ(seen, all) << samples << " samples, batch " << batch << ", " << size << " ranks";
       }
 }
@@ -84,7 +82,7 @@ TEST(Sampler, OrderComesFromSeedAndEpochAlone) {
   const auto order = [](std::uint64_t seed, std::size_t epoch) {
     Sampler sampler({.samples = 50, .batch = 50, .seed = seed});
     sampler.start_epoch(epoch);
-    return std::vector(sampler.local(0).begin(), sampler.local(0).end());
+    return sampler.local(0);
   };
   EXPECT_EQ(order(1, 4), order(1, 4));
   EXPECT_NE(order(1, 4), order(1, 5));
@@ -95,60 +93,6 @@ TEST(Sampler, RefusesMoreRanksThanSamples) {
   EXPECT_THAT(refusal([] { Sampler({.samples = 3, .batch = 8, .rank = 0, .size = 4}); }),
               AllOf(HasSubstr("4 ranks"), HasSubstr("only 3 samples")));
   EXPECT_THAT(refusal([] { Sampler({.samples = 9, .batch = 3, .rank = 0, .size = 4}); }), HasSubstr("set batch="));
-}
-
-constexpr Way all_ways[] = {Way::batch, Way::contiguous, Way::strided, Way::file};
-const std::vector<std::size_t> eleven_files{10, 1, 30, 7, 5, 20, 2, 8, 9, 10, 1};  // 103 samples
-
-std::vector<Sampler> on_ranks(Sampler::Plan plan, int size, const Progress& progress = {}) {
-  std::vector<Sampler> ranks;
-  for (int r = 0; r < size; ++r) {
-    plan.rank = r;
-    plan.size = size;
-    if (plan.way == Way::file) plan.files = eleven_files;
-    ranks.emplace_back(plan).resume(progress);
-  }
-  return ranks;
-}
-
-struct Seen {
-  std::map<std::uint32_t, int> times, distinct_times;
-  std::vector<std::size_t> counts;  // of each rank in each step
-};
-
-/// Notes what the ranks have in steps [begin, end), and that they agree on the numbers of samples.
-void look(const std::vector<Sampler>& ranks, std::size_t begin, std::size_t end, Seen& seen) {
-  for (std::size_t step = begin; step < end; ++step) {
-    std::size_t count = 0, distinct = 0;
-    for (const Sampler& rank : ranks) {
-      const auto local = rank.local(step);
-      for (std::size_t i = 0; i < local.size(); ++i) {
-        ++seen.times[local[i]];
-        if (i < rank.distinct(step)) ++seen.distinct_times[local[i]];
-      }
-      count += local.size();
-      distinct += rank.distinct(step);
-      seen.counts.push_back(local.size());
-      const auto pieces = rank.pieces(step);
-      EXPECT_EQ(std::accumulate(pieces.begin(), pieces.end(), std::size_t{0}), local.size());
-    }
-    for (const Sampler& rank : ranks) {
-      EXPECT_EQ(rank.global_count(step), count);
-      EXPECT_EQ(rank.global_distinct(step), distinct);
-      EXPECT_EQ(rank.steps(), ranks[0].steps());
-    }
-  }
-}
-
-Seen whole_epoch(const std::vector<Sampler>& ranks) {
-  Seen seen;
-  look(ranks, ranks[0].first_step(), ranks[0].steps(), seen);
-  return seen;
-}
-
-std::string label(Way way, Remainder remainder, int size) {
-  return "way " + std::to_string(static_cast<int>(way)) + ", remainder " + std::to_string(static_cast<int>(remainder)) +
-         ", " + std::to_string(size) + " ranks";
 }
 
 TEST(SamplerWays, LoseNothingByDefaultAndDoNotOverlap) {
@@ -216,11 +160,11 @@ TEST(SamplerLast, ShortStepsAreLeftOutOrFilledUp) {
 
 TEST(SamplerLast, OtherSamplesAreLeftOutInEachEpoch) {
   Sampler sampler({.samples = 65, .batch = 64, .last = Last::drop});
-  std::set<std::uint32_t> seen;
+  std::set<SampleId> seen;
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
     sampler.start_epoch(epoch);
     ASSERT_EQ(sampler.steps(), 1U);
-    seen.insert(sampler.local(0).begin(), sampler.local(0).end());
+    for (const SampleId id : sampler.local(0)) seen.insert(id);
   }
   EXPECT_EQ(seen.size(), 65U);
   EXPECT_THAT(refusal([] { Sampler({.samples = 63, .batch = 64, .last = Last::drop}); }), HasSubstr("batch"));
@@ -236,7 +180,7 @@ TEST(SamplerWays, PadOfTenOverFourIsTwo) {
 TEST(SamplerWays, InOrderAreTheRowsOneWouldExpect) {
   const auto first = [](Way way, int rank) {
     const Sampler sampler({.samples = 10, .batch = 4, .rank = rank, .size = 2, .way = way, .shuffled = false});
-    return Ids(sampler.local(0).begin(), sampler.local(0).end());
+    return sampler.local(0);
   };
   EXPECT_THAT(first(Way::batch, 1), ElementsAre(2, 3));
   EXPECT_THAT(first(Way::contiguous, 1), ElementsAre(5, 6));
@@ -249,7 +193,7 @@ TEST(SamplerWays, FilesAreDealtOutWholeAndBatchesGoAcrossThem) {
   const Sampler alone(plan);
   EXPECT_EQ(alone.steps(), 14U);
   for (std::size_t step = 0; step < 13; ++step) EXPECT_EQ(alone.local(step).size(), 10U);
-  EXPECT_THAT(Ids(alone.local(9).begin(), alone.local(9).end()), ElementsAre(90, 91, 92, 93, 94, 95, 96, 97, 98, 99));
+  EXPECT_THAT(alone.local(9), ElementsAre(90, 91, 92, 93, 94, 95, 96, 97, 98, 99));
   EXPECT_EQ(alone.local(13).size(), 2U);
   plan.last = Last::drop;
   EXPECT_EQ(Sampler(plan).steps(), 13U);
@@ -264,7 +208,7 @@ TEST(SamplerWays, FilesAreDealtOutWholeAndBatchesGoAcrossThem) {
 
 TEST(SamplerWays, FilesAreInAnotherOrderInEachEpoch) {
   std::vector<Sampler> ranks = on_ranks({.samples = 103, .batch = 8, .seed = 2, .way = Way::file}, 2);
-  std::set<std::uint32_t> firsts;
+  std::set<SampleId> firsts;
   for (std::size_t epoch = 0; epoch < 20; ++epoch) {
     ranks[0].start_epoch(epoch);
     firsts.insert(ranks[0].local(0)[0]);
@@ -279,7 +223,8 @@ TEST(SamplerGrains, AreTheSameOnAnyNumberOfRanks) {
     const auto ranks = on_ranks({.samples = 103, .batch = 20, .grains = 8}, size);
     for (std::size_t step = 0; step < ranks[0].steps(); ++step)
       for (const Sampler& rank : ranks) {
-        auto at = rank.local(step).begin();
+        const Ids local = rank.local(step);
+        auto at = local.begin();
         for (const std::size_t count : rank.pieces(step)) {
           grains.emplace_back(at, at + static_cast<std::ptrdiff_t>(count));
           at += static_cast<std::ptrdiff_t>(count);

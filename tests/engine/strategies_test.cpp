@@ -75,12 +75,12 @@ class Reference {
         lines_(static_cast<std::size_t>(ranks)),
         velocities_(lines_.size(), Line{0, 0}) {}
 
-  void step(const std::vector<std::vector<std::uint32_t>>& samples) {
+  void step(const std::vector<std::vector<SampleId>>& samples) {
     std::size_t count = 0;
     for (const auto& each : samples) count += each.size();
     for (std::size_t r = 0; r < lines_.size(); ++r) {
       Line slope{0, 0}, &line = lines_[r], &v = velocities_[r];
-      for (const std::uint32_t id : samples[r]) {
+      for (const SampleId id : samples[r]) {
         const Sample sample = data_.get(id);
         const double x = sample["x"].as<double>()[0];
         const double error = 2 * (line.a * x + line.b - static_cast<double>(sample["y"].as<float>()[0]));
@@ -131,8 +131,7 @@ TEST(Strategies, DoWhatTheirFormulasSay) {
     const Config config = line_config(rule, every);
     std::vector<Network> networks(static_cast<std::size_t>(ranks));
     for (Network& each : networks) each = line();
-    std::vector<std::vector<std::vector<std::uint32_t>>> seen(6,
-                                                              std::vector<std::vector<std::uint32_t>>(networks.size()));
+    std::vector<std::vector<std::vector<SampleId>>> seen(6, std::vector<std::vector<SampleId>>(networks.size()));
     std::vector<std::vector<Line>> found(2, std::vector<Line>(networks.size()));
     const auto results = train_these(networks, config, data, [&](int rank) {
       const auto r = static_cast<std::size_t>(rank);

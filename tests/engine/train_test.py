@@ -17,7 +17,7 @@ import termios
 import time
 import unittest
 
-from training import BIN, CLEAN, TINY, InFolder, command, train
+from training import BIN, CLEAN, TINY, InFolder, command, state_of, train
 
 
 class LossCurve(InFolder):
@@ -162,7 +162,7 @@ class Resume(InFolder):
         self.assertEqual(process.returncode, 0, text)
         self.assertGreater(resumed, 2)
         self.assertEqual(self.weights("parts"), self.weights("whole"))
-        states = [json.loads((self.folder / run / "checkpoints/last/state.json").read_text()) for run in ("parts", "whole")]
+        states = [state_of(self.folder / run / "checkpoints/last") for run in ("parts", "whole")]
         self.assertEqual(states[0]["losses"], states[1]["losses"])
         self.assertEqual(states[0]["step"], 6 * 50)
 

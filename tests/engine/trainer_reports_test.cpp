@@ -50,10 +50,11 @@ TEST(Trainer, WaitsForARankAreBookedToIt) {
     EXPECT_GE(epoch.phases.wall(), least[e]);
     EXPECT_LE(epoch.phases.wall(), most[e]);
     EXPECT_GE(epoch.phases.other, 0.1);  // rank 1 sleeps 0.3 s
-    EXPECT_EQ(epoch.latest(), 1U);
+    EXPECT_EQ(epoch.latest().rank, 1);
     ASSERT_EQ(epoch.waited_for.size(), 3U);
-    EXPECT_GT(epoch.waited_for[1], 2 * (epoch.waited_for[0] + epoch.waited_for[2]));
-    EXPECT_NEAR(epoch.waited_for[0] + epoch.waited_for[1] + epoch.waited_for[2], epoch.phases.waiting, 1e-9);
+    const auto waited_for = [&](std::size_t rank) { return epoch.waited_for[rank].seconds; };
+    EXPECT_GT(waited_for(1), 2 * (waited_for(0) + waited_for(2)));
+    EXPECT_NEAR(waited_for(0) + waited_for(1) + waited_for(2), epoch.phases.waiting, 1e-9);
     EXPECT_NEAR(epoch.samples_per_second * epoch.phases.wall(), 100, 1e-6);
   }
 }

@@ -1,5 +1,6 @@
 """What tests of `tutti train` have in common; the first argument is the folder of the programs."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -23,6 +24,19 @@ def train(ranks, *words, code=0, cwd=None):
         raise AssertionError(f"{ranks} x tutti train {' '.join(map(str, words))}: exit code {done.returncode}, not {code}\n"
                              f"{done.stdout}{done.stderr}")
     return done
+
+
+def state_of(checkpoint):
+    """The state in a checkpoint, with the lists that are in the history beside it."""
+    state = json.loads((checkpoint / "state.json").read_text())
+    past = state.pop("history")
+    lines = (checkpoint.resolve().parent / past["file"]).read_bytes()[:past["bytes"]].decode().splitlines()
+    records = [json.loads(line) for line in lines]
+    state["losses"] = [loss for each in records for loss in each.get("losses", [])]
+    for name in ("epoch", "validation"):
+        state[f"{name}s"] = [each[name] for each in records if name in each]
+    assert [len(state[name]) for name in ("losses", "epochs", "validations")] == [past[name] for name in ("losses", "epochs", "validations")]
+    return state
 
 
 class InFolder(unittest.TestCase):

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "engine/checkpoint/manifest.hpp"
-#include "engine/checkpoint/safetensors.hpp"
 #include "engine/checkpoint/saver.hpp"
+#include "engine/checkpoint/shards.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/models/names.hpp"
@@ -89,19 +89,20 @@ int list(const Found& found) {
   return 0;
 }
 
-/// The network in a checkpoint: the average of its parameters if it has one.
-fs::path network_of(const fs::path& checkpoint) {
-  const fs::path average = checkpoint / "ema.safetensors";
-  return fs::exists(average) ? average : checkpoint / "model.safetensors";
+/// The file of the network in a checkpoint: the average of its parameters if it has one.
+std::string network_of(const fs::path& checkpoint) {
+  return engine::has_arrays(checkpoint, "ema.safetensors") ? "ema.safetensors" : "model.safetensors";
 }
 
-/// Writes the network of the best checkpoint, or else of the last one, with the names of another library.
+/// Writes the network of the best checkpoint, or else of the last one, as one file with the names of another library.
 int write_network(const Found& found, const std::string& names, const fs::path& to) {
-  const fs::path from = network_of(found.best.value_or(found.all.front()));
-  const auto metadata = engine::Safetensors(from).metadata();
+  const fs::path checkpoint = found.best.value_or(found.all.front());
+  const std::string file = network_of(checkpoint);
+  const fs::path from = checkpoint / file;
+  const auto metadata = engine::metadata_of(checkpoint, file);
   const auto found_model = metadata.find("model");
   const std::string model = found_model == metadata.end() ? std::string() : found_model->second;
-  engine::Fields arrays = engine::read_arrays(from);
+  engine::Fields arrays = engine::arrays_of(checkpoint, file, true);
   if (names == "torchvision") {
     std::vector<std::string> own;
     for (const auto& [name, array] : arrays) own.push_back(name);
@@ -127,7 +128,7 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("ACTION", action,
                  "verify: compare all checksums, exit code 1 if any checkpoint is damaged; list: what is there, in the "
                  "order in which --resume tries it; export: write the network of the best checkpoint, or else of the "
-                 "last one, as a safetensors file")
+                 "last one, as one safetensors file, also where it is in shards")
       ->required()
       ->check(CLI::IsMember({"verify", "list", "export"}));
   app.add_option("DIR", folder, "a run's folder, its folder of checkpoints, or one checkpoint")->required();

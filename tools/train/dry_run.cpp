@@ -50,10 +50,10 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   config.stop = {};
   config.parallel = {};
   config.report = {.progress = "none", .loss_file = {}};
-  std::vector<std::uint32_t> some(std::min<std::size_t>(data.train->size(), 4 * static_cast<std::size_t>(samples)));
+  std::vector<engine::SampleId> some(std::min<std::size_t>(data.train->size(), 4 * static_cast<std::size_t>(samples)));
   std::iota(some.begin(), some.end(), 0U);
   data.train = std::make_shared<engine::Subset>(data.train, some);
-  data.test = std::make_shared<engine::Subset>(data.test, std::vector<std::uint32_t>{0});
+  data.test = std::make_shared<engine::Subset>(data.test, std::vector<engine::SampleId>{0});
   Rehearsal found;
   engine::Nanoseconds last = 0;
   const auto note = [&last](double& into) {

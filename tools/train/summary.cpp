@@ -33,8 +33,13 @@ EpochResult whole(const std::vector<EpochResult>& epochs, double& samples) {
     all.phases.load += each.phases.load;
     all.phases.other += each.phases.other;
     samples += each.samples_per_second * each.phases.wall();
-    if (all.waited_for.size() < each.waited_for.size()) all.waited_for.resize(each.waited_for.size());
-    for (std::size_t rank = 0; rank < each.waited_for.size(); ++rank) all.waited_for[rank] += each.waited_for[rank];
+    for (const engine::WaitedFor& late : each.waited_for) {
+      const auto found = std::ranges::find(all.waited_for, late.rank, &engine::WaitedFor::rank);
+      if (found == all.waited_for.end())
+        all.waited_for.push_back(late);
+      else
+        found->seconds += late.seconds;
+    }
   }
   return all;
 }
@@ -47,7 +52,7 @@ std::string speed(const std::vector<EpochResult>& epochs) {
                                  seconds(all.phases.wall()), seconds(all.phases.compute));
   if (all.waited_for.size() > 1)
     text += fmt::format(", communication {}, waiting {} (most for rank {})", seconds(all.phases.communication),
-                        seconds(all.phases.waiting), all.latest());
+                        seconds(all.phases.waiting), all.latest().rank);
   return text + fmt::format(", load {}, other {}", seconds(all.phases.load), seconds(all.phases.other));
 }
 
@@ -85,7 +90,9 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
   if (fs::exists(best))
     kept = "; the best checkpoint is " + best.string();
   else if (fs::exists(last))
-    kept = "; the network is " + (last / "model.safetensors").string();
+    kept = fs::exists(last / "model.safetensors") ? "; the network is " + (last / "model.safetensors").string()
+                                                  : "; the last checkpoint is " + last.string() +
+                                                        ", in shards, of which `tutti checkpoint export` makes a file";
   text += line("run", config.run + kept);
   std::string next = "tutti plot " + shell_path(config.run);
   if (!launch.empty() && engine::has_checkpoint(config.run))

@@ -86,22 +86,22 @@ class Hdf5Dataset::Files {
   }
 
   /// Parts are read ahead if those that are in use at a time fit into memory; for random access that would be in vain.
-  void expect(std::span<const std::uint32_t> ids) {
+  void expect(const Coming& coming) {
     if (!loaded_) return;
-    std::vector<std::size_t> order, last(reading_.parts.size());
-    std::vector<std::uint32_t> parts;
-    for (const std::uint32_t id : ids) parts.push_back(static_cast<std::uint32_t>(part_of(id)));
-    for (std::size_t i = 0; i < parts.size(); ++i) last[parts[i]] = i;
-    std::vector<bool> seen(last.size());
-    std::size_t in_use = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!seen[parts[i]]) {
-        seen[parts[i]] = true;
-        order.push_back(parts[i]);
-        if (++in_use > reading_.held) return loaded_->expect({});
+    std::vector<std::size_t> order, samples(reading_.parts.size());
+    coming([&](SampleId id) { ++samples[part_of(id)]; });
+    std::vector<bool> seen(samples.size());
+    std::size_t in_use = 0, most_in_use = 0;
+    coming([&](SampleId id) {
+      const std::size_t part = part_of(id);
+      if (!seen[part]) {
+        seen[part] = true;
+        order.push_back(part);
+        most_in_use = std::max(most_in_use, ++in_use);
       }
-      if (last[parts[i]] == i) --in_use;
-    }
+      if (--samples[part] == 0) --in_use;
+    });
+    if (most_in_use > reading_.held) order.clear();
     loaded_->expect(std::move(order));
   }
 
@@ -257,7 +257,7 @@ std::size_t Hdf5Dataset::size() const { return files_->size(); }
 Sample Hdf5Dataset::get(std::size_t i) const { return files_->get(i); }
 std::vector<std::size_t> Hdf5Dataset::files() const { return files_->counts(); }
 Blocks Hdf5Dataset::blocks() const { return files_->reading().blocks; }
-void Hdf5Dataset::expect(std::span<const std::uint32_t> ids) const { files_->expect(ids); }
+void Hdf5Dataset::expect(const Coming& coming) const { files_->expect(coming); }
 const std::vector<std::string>& Hdf5Dataset::inputs() const noexcept { return files_->inputs_; }
 const std::string& Hdf5Dataset::target() const noexcept { return files_->target_name_; }
 std::size_t Hdf5Dataset::classes() const noexcept { return files_->classes_; }

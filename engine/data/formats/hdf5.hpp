@@ -42,7 +42,7 @@ class Hdf5Dataset : public Dataset {
   Sample get(std::size_t i) const override;
   std::vector<std::size_t> files() const override;
   Blocks blocks() const override;
-  void expect(std::span<const std::uint32_t> ids) const override;
+  void expect(const Coming& coming) const override;
 
   const std::vector<std::string>& inputs() const noexcept;  ///< "features", or "features/a", "features/b"
   const std::string& target() const noexcept;               ///< "label" for classes, else "target"

@@ -46,12 +46,12 @@ DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, s
   split.test = std::move(test);
   if (split.test) return split;
   if (split.train->size() < 2) source.refuse("a data set of one sample has none to hold out");
-  std::vector<std::uint32_t> ids(split.train->size());
+  std::vector<SampleId> ids(split.train->size());
   std::iota(ids.begin(), ids.end(), 0U);
   shuffle(std::span(ids), Random::keyed(0x7e57));
-  if (!classes.empty()) std::ranges::stable_sort(ids, {}, [&](std::uint32_t id) { return classes[id]; });
+  if (!classes.empty()) std::ranges::stable_sort(ids, {}, [&](SampleId id) { return classes[id]; });
   // Every tenth sample is held out, class after class: a tenth of each class, and the right number in all.
-  std::vector<std::uint32_t> held_out, kept;
+  std::vector<SampleId> held_out, kept;
   for (std::size_t i = 0; i < ids.size(); ++i) (i % 10 == 9 ? held_out : kept).push_back(ids[i]);
   if (held_out.empty()) {
     held_out.push_back(kept.back());

@@ -61,7 +61,7 @@ class TextDataset : public Dataset {
 
 /// Without a separate held-out part, the last tenth of the text is held out, because neighbouring samples are similar.
 DataSplit split_text(const std::shared_ptr<const Dataset>& text, const Source& source) {
-  std::vector<std::uint32_t> ids(text->size());
+  std::vector<SampleId> ids(text->size());
   std::iota(ids.begin(), ids.end(), 0U);
   if (ids.size() < 2)
     source.refuse("the text is too short to hold a part of it out; say context=N with a smaller number");

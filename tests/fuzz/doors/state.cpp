@@ -11,7 +11,7 @@ bool take(Input input) {
       [&] {
         const auto state = engine::RunState::read(file);
         expect(state.ranks > 0, "a run of no ranks");
-        expect(state.best_validation <= state.validations.size(), "the best validation is none of those that were");
+        expect(state.best_validation <= state.history.validations, "the best validation is none of those that were");
         state.json();
       },
       file.string());

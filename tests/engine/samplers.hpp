@@ -1,0 +1,86 @@
+// Samplers of all ranks of a run, and what they see together.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/data/sampler.hpp"
+
+namespace tutti::engine {
+
+using Ids = std::vector<SampleId>;
+
+inline void append(Ids& to, const Ids& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+/// All samples of an order, place by place.
+inline Ids ids_of(const EpochOrder& order) {
+  Ids found;
+  for (std::size_t place = 0; place < order.size; ++place) found.push_back(order.at(place));
+  return found;
+}
+
+/// The listed order of a data set of blocks.
+inline Ids order_by_blocks(const Blocks& blocks, std::uint64_t seed, std::size_t epoch) {
+  return ids_of(shuffled_order({.samples = blocks.samples(), .seed = seed, .epoch = epoch, .blocks = &blocks}));
+}
+
+inline constexpr Way all_ways[] = {Way::batch, Way::contiguous, Way::strided, Way::file};
+inline const std::vector<std::size_t> eleven_files{10, 1, 30, 7, 5, 20, 2, 8, 9, 10, 1};  // 103 samples
+
+inline std::vector<Sampler> on_ranks(Sampler::Plan plan, int size, const Progress& progress = {}) {
+  std::vector<Sampler> ranks;
+  for (int r = 0; r < size; ++r) {
+    plan.rank = r;
+    plan.size = size;
+    if (plan.way == Way::file) plan.files = eleven_files;
+    ranks.emplace_back(plan).resume(progress);
+  }
+  return ranks;
+}
+
+struct Seen {
+  std::map<SampleId, int> times, distinct_times;
+  std::vector<std::size_t> counts;  // of each rank in each step
+};
+
+/// Notes what the ranks have in steps [begin, end), and that they agree on the numbers of samples.
+inline void look(const std::vector<Sampler>& ranks, std::size_t begin, std::size_t end, Seen& seen) {
+  for (std::size_t step = begin; step < end; ++step) {
+    std::size_t count = 0, distinct = 0;
+    for (const Sampler& rank : ranks) {
+      const auto local = rank.local(step);
+      for (std::size_t i = 0; i < local.size(); ++i) {
+        ++seen.times[local[i]];
+        if (i < rank.distinct(step)) ++seen.distinct_times[local[i]];
+      }
+      count += local.size();
+      distinct += rank.distinct(step);
+      seen.counts.push_back(local.size());
+      const auto pieces = rank.pieces(step);
+      EXPECT_EQ(std::accumulate(pieces.begin(), pieces.end(), std::size_t{0}), local.size());
+    }
+    for (const Sampler& rank : ranks) {
+      EXPECT_EQ(rank.global_count(step), count);
+      EXPECT_EQ(rank.global_distinct(step), distinct);
+      EXPECT_EQ(rank.steps(), ranks[0].steps());
+    }
+  }
+}
+
+inline Seen whole_epoch(const std::vector<Sampler>& ranks) {
+  Seen seen;
+  look(ranks, ranks[0].first_step(), ranks[0].steps(), seen);
+  return seen;
+}
+
+inline std::string label(Way way, Remainder remainder, int size) {
+  return "way " + std::to_string(static_cast<int>(way)) + ", remainder " + std::to_string(static_cast<int>(remainder)) +
+         ", " + std::to_string(size) + " ranks";
+}
+
+}  // namespace tutti::engine
