@@ -62,6 +62,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
 
   void play(Rank& rank, const Algorithm& algorithm, std::size_t count) {
     Group group{1, rank.rank(), {}, hosts()};
+    if (rank.rank() % 2 == 0) group.table = table_;
     for (int member = 0; member < size(); ++member) group.members.push_back(member);
     std::vector<float> in(blocks_in(algorithm.kind, size()) * count, 1.0f);
     std::vector<float> out(blocks_out(algorithm.kind, size()) * count, 1.0f);
@@ -82,13 +83,14 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   void compare(const Algorithm& algorithm, std::size_t count, bool one_lane) {
     SCOPED_TRACE(std::string(name(algorithm.kind)) + " " + std::string(algorithm.name) + ", " + std::to_string(count) +
                  " elements");
-    const Hosts table(hosts(), size());
-    const Shape shape{.size = size(), .count = count, .root = size() / 2, .hosts = &table};
+    table_ = std::make_shared<const Hosts>(hosts(), size());
+    const Shape shape{.size = size(), .count = count, .root = size() / 2, .hosts = table_.get()};
     if (algorithm.fits && !algorithm.fits(shape)) return;
     const std::uint64_t visited = Hosts::visited();
     const std::vector<std::size_t> bytes = count_crossing(algorithm, count);
     const auto ranks = static_cast<std::uint64_t>(size());
-    EXPECT_EQ(Hosts::visited() - visited, ranks * ranks) << "each rank's backend makes one table, and no call another";
+    EXPECT_EQ(Hosts::visited() - visited, ranks / 2 * ranks)
+        << "backends that are given no table make one, and no call makes another";
     std::map<int, std::size_t> by_host;
     std::size_t total = 0;
     for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
@@ -104,6 +106,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
 
   Settings settings_;
   Way way_;
+  std::shared_ptr<const Hosts> table_;  // of which every other rank's group has a share
 };
 
 TEST_P(Crossing, IsWhatTheFormulasSay) {
