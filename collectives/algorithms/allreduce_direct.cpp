@@ -12,7 +12,7 @@ namespace tutti {
 
 namespace {
 
-/// Rounds first and up of the folds in rank order.
+/// The contributions of all ranks to `mine`, and their folds in rank order into `into`.
 struct InOrder {
   int rank, size;
   Slice into, mine;

@@ -1,6 +1,6 @@
 // Bruck alltoall. Slot j of a rank holds a block that still has to move j ranks ahead. In round k the blocks of all
-// slots with bit k set in j move 2^k ranks, packed into one message; after the last round, slot j holds the block
-// from the rank j behind. Blocks are sent several times, but in few messages.
+// slots with bit k set in j move 2^k ranks, packed into one message by a copy in runs; after the last round, slot j
+// holds the block from the rank j behind. Blocks are sent several times, but in few messages.
 //
 //   rounds ceil(log2 p)     elements n times the bits in 0 .. p-1: about n (p/2) log2 p     scratch 2p n
 //

@@ -8,7 +8,7 @@
 namespace tutti {
 namespace {
 
-Tally added(const Tally& a, const Tally& b, std::size_t of_b) {
+Tally tallied(const Tally& a, const Tally& b, std::size_t of_b) {
   return {a.rounds + of_b * b.rounds, a.steps + of_b * b.steps, a.messages + of_b * b.messages,
           a.elements + of_b * b.elements};
 }
@@ -43,11 +43,11 @@ Footprint footprint_of(const Algorithm& algorithm, const Shape& shape, std::size
   found.shortest = shortest_message(whole);
   lane.count = shape.count - (found.lanes.number - 1) * found.lanes.count;
   if (lane.count == found.lanes.count) {
-    found.tally = added({}, tally(whole), found.lanes.number);
+    found.tally = tallied({}, tally(whole), found.lanes.number);
     return found;
   }
   const Schedule rest = algorithm.plan(lane);
-  found.tally = added(tally(rest), tally(whole), found.lanes.number - 1);
+  found.tally = tallied(tally(rest), tally(whole), found.lanes.number - 1);
   found.most_bytes += rest.bytes();
   return found;
 }

@@ -68,6 +68,13 @@ std::vector<int> Hosts::across(int index) const {
   return ranks;
 }
 
+std::size_t Hosts::bytes() const noexcept {
+  std::size_t numbers = 0;
+  for (const auto* list : {&by_host_, &begin_, &host_, &index_, &by_column_, &column_begin_})
+    numbers += list->capacity();
+  return sizeof(*this) + numbers * sizeof(int);
+}
+
 std::uint64_t Hosts::visited() noexcept { return ranks_visited.load(std::memory_order_relaxed); }
 
 }  // namespace tutti

@@ -160,7 +160,7 @@ Tally tally(const Schedule& schedule) {
 
 namespace {
 
-std::string text_of(const Slice& s) {
+std::string slice_text(const Slice& s) {
   static constexpr const char* names[] = {"in", "out", "scratch"};
   const std::string memory = names[static_cast<int>(s.memory)];
   if (s.run == 0 || s.count <= s.run)
@@ -177,10 +177,10 @@ std::string to_string(const Step& s) {
   std::string line = s.signal ? (s.verb == Verb::send ? "notify" : "await") : verbs[static_cast<int>(s.verb)];
   if (s.peer >= 0) line += " " + std::to_string(s.peer);
   if (s.signal) return line;
-  line += " " + text_of(s.slice);
-  if (s.verb == Verb::copy) line += " = " + text_of(s.with);
-  if (s.verb == Verb::recv_reduce && s.with != s.slice) line += " = " + text_of(s.with) + " (op) received";
-  if (s.verb == Verb::fold) line += " = " + text_of(s.with) + " (op) " + text_of(s.from);
+  line += " " + slice_text(s.slice);
+  if (s.verb == Verb::copy) line += " = " + slice_text(s.with);
+  if (s.verb == Verb::recv_reduce && s.with != s.slice) line += " = " + slice_text(s.with) + " (op) received";
+  if (s.verb == Verb::fold) line += " = " + slice_text(s.with) + " (op) " + slice_text(s.from);
   if (s.last) line += " last";
   return line;
 }

@@ -58,6 +58,8 @@ class Hosts {
     return column_begin_.empty() ? place : static_cast<std::size_t>(column_begin_[place]);
   }
 
+  std::size_t bytes() const noexcept;  ///< of the table
+
   /// The ranks that all tables of the process have visited so far, while they were made and in across(): what tests of
   /// growth count.
   static std::uint64_t visited() noexcept;

@@ -168,6 +168,7 @@ TEST(HostsGrowth, VisitEveryRankOnceAndTakeTwentyBytesForEach) {
       const Hosts hosts(host, size);
       EXPECT_EQ(Hosts::visited() - before, static_cast<std::uint64_t>(size));
       const std::size_t hosts_bytes = 8 * static_cast<std::size_t>(hosts.count());
+      EXPECT_LE(hosts.bytes(), sizeof(Hosts) + 20 * static_cast<std::size_t>(size) + hosts_bytes);
       EXPECT_LE(heap_use().bytes - bytes, 20 * static_cast<std::size_t>(size) + hosts_bytes + 256);
     }
 }
