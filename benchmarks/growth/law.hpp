@@ -47,6 +47,8 @@ std::string table_of(const std::vector<Measured>& rows);
 std::vector<Law> start_laws();
 std::vector<Law> memory_laws();
 std::vector<Law> call_laws();
+std::vector<Law> plan_laws();
 std::vector<Law> server_laws();
+std::vector<Law> training_laws();
 
 }  // namespace tutti::growth

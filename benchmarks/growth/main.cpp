@@ -18,18 +18,19 @@ int main(int argc, char** argv) {
       wanted = argv[++i];
     } else {
       std::fprintf(stderr,
-                   "usage: growth_laws [--times] [--part start|memory|calls|server]\n"
+                   "usage: growth_laws [--times] [--part start|memory|plans|calls|server|training]\n"
                    "Prints the table of laws; ends with 1 if one does not hold. --times also measures the rows that "
                    "are times.\n");
       return 2;
     }
   }
   std::vector<Law> laws;
-  for (const auto& some : {start_laws(), memory_laws(), call_laws(), server_laws()})
+  for (const auto& some : {start_laws(), memory_laws(), plan_laws(), call_laws(), server_laws(), training_laws()})
     for (const Law& law : some)
       if ((wanted.empty() || law.part == wanted) && (times || law.judged)) laws.push_back(law);
   if (laws.empty()) {
-    std::fprintf(stderr, "growth_laws: there is no part '%s'; say start, memory, calls or server\n", wanted.c_str());
+    std::fprintf(stderr, "growth_laws: there is no part '%s'; say start, memory, plans, calls, server or training\n",
+                 wanted.c_str());
     return 2;
   }
   std::vector<Measured> rows;

@@ -17,7 +17,7 @@ USED = "(?!benchmarks/)"  # all that is no laboratory
 NO_MEDIUM = "transports/(decorators|staged)/"  # these two have no medium of their own
 FLOORS = [
     (r"include/" + CORE_FACE, [CORE_FACE]),
-    (r"include/tutti/provider/", [CORE_FACE, "tutti/provider/"]),
+    (r"include/tutti/provider/", [CORE_FACE, TOPOLOGY, "tutti/provider/"]),
     (r"include/", ["tutti/(?!provider/)"]),
     (r"transports/core/", [CORE]),
     (r"transports/[^/]+$", [CORE, VOCABULARY]),
@@ -33,6 +33,7 @@ FLOORS = [
     (r"collectives/", [CORE, VOCABULARY, "collectives/", "tutti/"]),
     (r"nn/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "nn/"]),
     (r"engine/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "nn/", "engine/"]),
+    (r"benchmarks/growth/", None),  # it asks every floor how it grows
     (r"benchmarks/", [CORE, "collectives/", "tutti(_mpi)?.hpp$", "tutti/(?!provider/)", "tools/bench/", r"tools/command\.hpp$", "benchmarks/"]),
     (r"tools/bench/", [r"benchmarks/versus/versus\.hpp$", USED]),
     (r"(tools|bindings|examples)/", [USED]),
