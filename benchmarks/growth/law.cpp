@@ -71,7 +71,7 @@ std::string table_of(const std::vector<Measured>& rows) {
     text += " " + std::string(exponent) + " | ";
     if (law.judged) {
       std::snprintf(exponent, sizeof exponent, "%.2f", law.most_exponent);
-      text += std::string(exponent) + " | " + number(law.bound) + " | " + (row.holds() ? "" : "PASSED");
+      text += std::string(exponent) + " | " + number(law.bound) + " | " + (row.holds() ? "" : "BROKEN");
     } else {
       text += "| | shown only";
     }

@@ -38,7 +38,6 @@ int main(int argc, char** argv) {
   for (const Law& law : laws) {
     rows.push_back(measure(law));
     all_hold &= rows.back().holds();
-    std::fprintf(stderr, "%s: %s\n", law.part.c_str(), law.quantity.c_str());
   }
   std::fputs(table_of(rows).c_str(), stdout);
   return all_hold ? 0 : 1;

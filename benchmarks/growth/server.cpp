@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "benchmarks/growth/law.hpp"
-#include "collectives/parameter_server/protocol.hpp"
 #include "transports/core/work_set.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/communicator.hpp"
@@ -11,12 +10,8 @@
 namespace tutti::growth {
 namespace {
 
-struct Woken {
-  double works = 0, seconds = 0;  // looked at for one arrival; of CPU of the process
-};
-
-/// A server's receives of so many workers, of which one at a time gets a message.
-Woken wake_beside(std::int64_t workers) {
+/// Seconds of CPU, of both sides, for a message to one of the receives of so many workers.
+double wake_beside(std::int64_t workers) {
   constexpr int arrivals = 2000;
   const std::shared_ptr<Store> store = make_local_store();
   const auto world_of = [&](int rank) {
@@ -39,7 +34,7 @@ Woken wake_beside(std::int64_t workers) {
     }
     world.barrier().wait();
   });
-  Woken woken;
+  double seconds = 0;
   {
     Communicator world = world_of(0);
     std::vector<int> values(static_cast<std::size_t>(workers));
@@ -59,31 +54,26 @@ Woken wake_beside(std::int64_t workers) {
       for (const std::uint64_t at : ready) listen(at);
       ready.clear();
     }
-    woken = {static_cast<double>(works.looked_at()) / arrivals,
-             static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / arrivals};
+    seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / arrivals;
     world.barrier().wait();
     for (const Work& one : receives) static_cast<void>(one.cancel());
   }
   peer.join();
-  return woken;
+  return seconds;
 }
 
 }  // namespace
 
 std::vector<Law> server_laws() {
-  const std::vector<std::int64_t> workers = {64, 1024, 8192};
   return {
-      {"server", "receives that a server looks at for one arrival, by workers", How::simulated, workers,
-       [](std::int64_t n) { return wake_beside(n).works; }, 0.01, 1},
-      {"server", "seconds of CPU for one arrival, both sides, by workers", How::simulated, workers,
-       [](std::int64_t n) { return wake_beside(n).seconds; }, 0.1, 1e-4, false},
       {"server",
-       "bytes of a request's header, by servers",
-       How::function,
-       {64, 1024, 8192, 65536},
-       [](std::int64_t) { return static_cast<double>(sizeof(protocol::Request)); },
-       0,
-       112},
+       "seconds of CPU for one arrival, both sides, by workers",
+       How::simulated,
+       {64, 1024, 8192},
+       wake_beside,
+       0.1,
+       1e-4,
+       false},
   };
 }
 

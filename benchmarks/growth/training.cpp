@@ -1,26 +1,28 @@
-// Training: what reports and orders cost a rank.
+// Training: what reports and the comparison of replicas cost a rank.
 #include "benchmarks/growth/law.hpp"
-#include "engine/data/permutation.hpp"
 #include "engine/report/costs.hpp"
+#include "nn/costs.hpp"
 
 namespace tutti::growth {
 
 std::vector<Law> training_laws() {
   using namespace engine;
   const std::vector<std::int64_t> sizes = {64, 1024, 8192, 65536};
-  constexpr std::size_t exchanges = 1024, late = 10;
+  constexpr std::size_t exchanges = 1024, tensors = 1000;
+  // The most ranks that can be late: one in each exchange.
+  const auto late = [](std::int64_t n) { return wait_row_entries(exchanges, static_cast<std::size_t>(n)); };
   return {
       {"training", "bytes that a rank gives to sum up 1,024 exchanges", How::function, sizes,
-       [](std::int64_t) { return static_cast<double>(epoch_times_bytes(exchanges, late)); }, 0, 12424},
+       [late](std::int64_t n) { return static_cast<double>(epoch_times_bytes(exchanges, late(n))); }, 0.07, 20536},
       {"training", "bytes of rank 0 to name the worst pairs", How::function, sizes,
        [](std::int64_t n) { return static_cast<double>(worst_pairs_bytes(0, static_cast<int>(n))); }, 0.2, 2560},
       {"training", "numbers that a rank holds of 1,024 exchanges it waited in", How::function, sizes,
-       [](std::int64_t n) { return static_cast<double>(wait_row_entries(exchanges, static_cast<std::size_t>(n))); },
-       0.41, 1024},
+       [late](std::int64_t n) { return static_cast<double>(late(n)); }, 0.4, 1024},
       {"training", "rounds in which clocks are compared", How::function, sizes,
        [](std::int64_t n) { return static_cast<double>(Tree{static_cast<int>(n)}.rounds()); }, 0.15, 16},
-      {"training", "bytes of an epoch's order, by samples (times 10^4)", How::function, sizes,
-       [](std::int64_t) { return static_cast<double>(sizeof(Permutation)); }, 0, 128},
+      {"training", "bytes that a rank gives to compare replicas of 1,000 tensors, on any number of ranks",
+       How::function, sizes, [](std::int64_t) { return static_cast<double>(nn::replica_check_bytes(tensors)); }, 0,
+       16016},
   };
 }
 

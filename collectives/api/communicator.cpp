@@ -1,5 +1,7 @@
 #include "tutti/communicator.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "collectives/api/communicator_impl.hpp"
@@ -11,6 +13,18 @@ namespace {
 
 constexpr std::uint64_t world_id = 1;
 
+std::vector<int> world_ranks(const Communicator& of, std::span<const int> ranks) {
+  std::vector<int> all;
+  all.reserve(ranks.size());
+  for (const int one : ranks) all.push_back(of.world_rank(one));
+  return all;
+}
+
+int place_of(int rank, std::span<const int> ranks) {
+  const auto found = std::ranges::find(ranks, rank);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
 }  // namespace
 
 Communicator Communicator::from_env() { return from_env(Settings::from_environment()); }
@@ -21,7 +35,9 @@ Communicator Communicator::connect(const Bootstrap& bootstrap) {
   auto context = Context::make(bootstrap);
   auto selector = std::make_shared<const Selector>(context->settings(), context->tuned(), context->backends());
   Group world{.id = world_id, .rank = context->rank()};
-  for (int rank = 0; rank < context->size(); ++rank) world.members.push_back(rank);
+  std::vector<int> all(static_cast<std::size_t>(context->size()));
+  std::iota(all.begin(), all.end(), 0);
+  world.members = std::move(all);
   auto group = context->add_group(std::move(world));
   auto common = std::make_shared<CommonParts>(std::move(selector));
   Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(common)));
@@ -38,10 +54,8 @@ const Settings& Communicator::settings() const noexcept { return impl_->context(
 
 std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
   Group group{.id = impl_->next_id(number), .rank = -1};
-  for (const int one : ranks) {
-    if (one == rank()) group.rank = group.size();
-    group.members.push_back(world_rank(one));
-  }
+  group.rank = place_of(rank(), ranks);
+  group.members = world_ranks(*this, ranks);
   if (group.rank < 0) return std::nullopt;
   Communicator made(impl_->child(std::move(group)));
   made.impl_->make_named_backends(made);
@@ -50,10 +64,8 @@ std::optional<Communicator> Communicator::make_group(std::span<const int> ranks,
 
 Communicator Communicator::make_own_group(std::span<const int> ranks, std::string_view name) {
   Group group{.id = 0, .rank = -1};
-  for (const int one : ranks) {
-    if (one == rank()) group.rank = group.size();
-    group.members.push_back(world_rank(one));
-  }
+  group.rank = place_of(rank(), ranks);
+  group.members = world_ranks(*this, ranks);
   if (group.rank < 0)
     throw Error(Code::invalid,
                 "group: rank " + std::to_string(rank()) + " is not listed; the listed ranks alone make the group");

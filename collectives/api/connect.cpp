@@ -81,6 +81,7 @@ class Wirer {
     who.one_host = bootstrap_.local_size == bootstrap_.size;
     who.store = bootstrap_.store;
     who.secret = settings_.secret;
+    who.iface = settings_.iface;
     who.patience = settings_.connect_timeout;
     who.until = until_;
     gathering_ = std::make_unique<launchers::Gathering>(std::move(who));
@@ -109,9 +110,9 @@ class Wirer {
   // hosts, and there are several. All ranks know this alike.
   bool all_connect_by(const Provider& one) const {
     if (!gathering_ || !cards().all_have(one.name)) return false;
-    for (const Wanted& earlier : wanted_) {
-      if (earlier.name == one.name) break;
-      if (!stays_on_a_host(earlier.name) && !cards().none_has(earlier.name)) return false;
+    for (const std::string& earlier : words_of(settings_.transport)) {  // and not those that this rank has
+      if (earlier == one.name) break;
+      if (!stays_on_a_host(earlier) && !cards().none_has(earlier)) return false;
     }
     return !cards().share_one_host();
   }

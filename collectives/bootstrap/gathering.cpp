@@ -15,6 +15,7 @@
 
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/store_rules.hpp"
+#include "transports/addresses.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
 
@@ -25,6 +26,8 @@ namespace {
 constexpr Seconds per_link{1};
 // How long a rank whose parent has gone waits for the launcher's word about it.
 constexpr Seconds last_words{1};
+constexpr Seconds one_address{1};  // within which the rank above answers at one of its addresses, or does not
+constexpr const char* name_key = "rank";
 constexpr std::size_t most_at_once = store_rules::longest_value - 32;
 
 Deadline later(Deadline until, int links) { return until == never ? never : until + duration_of(links * per_link); }
@@ -142,7 +145,7 @@ struct Gathering::Impl {
       : who(std::move(gatherers)),
         store(make_prefix_store(who.store, folder)),
         at(branch_of(who.rank, who.size, who.fan_out)) {
-    const bool links = who.store->is_one_server();
+    const bool links = who.store->is_one_server() && !who.secret.empty();
     if (links && who.rank != 0 && !at.children.empty()) serve();
     if (links && at.parent > 0) join_parent();
   }
@@ -151,8 +154,11 @@ struct Gathering::Impl {
     try {
       CardedStore made = serve_with_card(who.one_host, who.secret);
       made.card.secret.clear();
+      std::erase_if(made.card.endpoints, [this](const Endpoint& one) { return !may_use(one); });
+      if (made.card.endpoints.empty()) throw Error(Code::resource, "no address of this host is in TUTTI_IFACE");
       card = to_text(made.card);
       served = std::move(made.served.store);
+      served->set(name_key, std::to_string(who.rank));
     } catch (const Error& error) {
       log(LogLevel::info, std::string("the ranks below this one ask the job's store instead of it: ") + error.what(),
           who.rank);
@@ -163,14 +169,30 @@ struct Gathering::Impl {
   void join_parent() {
     const std::string place = word_of(*store, link_key(at.parent), at.parent, 1);
     if (place.empty()) return;  // the parent cannot serve
-    const StoreCard found = parse_store_card(place);
-    std::string ignored;
-    try {
-      parent = connect_any(found.endpoints, who.secret, later(who.until, 1), ignored);
-    } catch (const Error& error) {
-      log(LogLevel::info,
-          "asks the job's store, as rank " + std::to_string(at.parent) + " was not reached: " + error.what(), who.rank);
+    for (const Endpoint& one : parse_store_card(place).endpoints) {
+      if (try_parent(one)) return;
     }
+    log(LogLevel::info, "asks the job's store, as rank " + std::to_string(at.parent) + " was not reached", who.rank);
+  }
+
+  /// An address may lead to another rank's server, such as that of a bridge which every host has.
+  bool try_parent(const Endpoint& where) {
+    std::string ignored, name;
+    try {
+      parent = connect_any({where}, who.secret, std::min(later(who.until, 1), deadline_in(one_address)), ignored);
+      if (parent->find(name_key, name) && name == std::to_string(at.parent)) return true;
+    } catch (const Error& error) {
+      log(LogLevel::debug, std::string("the rank above: ") + error.what(), who.rank);
+    }
+    parent.reset();
+    return false;
+  }
+
+  bool may_use(const Endpoint& one) const {
+    const auto address = Address::parse(one.host);
+    if (!address || who.iface.empty()) return true;
+    return std::ranges::any_of(allowed_interfaces(local_interfaces(), who.iface),
+                               [&](const Interface& interface) { return interface.address == *address; });
   }
 
   static std::string link_key(int rank) { return "link/" + std::to_string(rank); }
@@ -210,12 +232,22 @@ struct Gathering::Impl {
       if (!waited)
         value = std::move(values[i]);
       else if (!store->find(keys[i].key, value)) {
-        all.late.push_back(at.children[i]);
+        name_late(name, at.children[i], all.late);
         continue;
       }
       all.add(Told::from(whole_value(*store, keys[i].key, std::move(value), until)));
     }
     return all;
+  }
+
+  /// The rank, or those below it for which it waits: it is there if its link is.
+  void name_late(std::string_view name, int rank, std::vector<int>& late) {
+    const std::size_t before = late.size();
+    std::string value;
+    if (store->find(link_key(rank), value))
+      for (const int child : branch_of(rank, who.size, who.fan_out).children)
+        if (!store->find(up_key(name, child), value)) name_late(name, child, late);
+    if (late.size() == before) late.push_back(rank);
   }
 
   void give(std::string_view name, const Text& mine) {
@@ -245,17 +277,19 @@ struct Gathering::Impl {
   std::string word_of_parent(std::string_view name) {
     const std::string key = all_key(name);
     const int links = at.depth + height_of(who.size, who.fan_out);
-    if (!parent) return whole_value(*store, key, word_of(*store, key, 0, links), later(who.until, links));
+    if (!parent) return word_of_root(key, links);
     try {
       return whole_value(*parent, key, parent->wait(key, later(who.until, links)), later(who.until, links));
     } catch (const Error& error) {
       if (error.code() == Code::timeout) throw store_rules::not_joined({&at.parent, 1}, who.patience);
       if (error.code() != Code::peer_lost) throw;
-      explain_loss_of_parent();
-      throw Error(Code::peer_lost,
-                  "rank " + std::to_string(at.parent) + " has ended while the ranks joined: see what it printed",
-                  at.parent);
     }
+    explain_loss_of_parent();
+    return word_of_root(key, links);  // the parent has what it wanted, and is busy elsewhere
+  }
+
+  std::string word_of_root(const std::string& key, int links) {
+    return whole_value(*store, key, word_of(*store, key, 0, links), later(who.until, links));
   }
 
   /// The launcher's or the store's word about the parent, if there is one, is the better error.

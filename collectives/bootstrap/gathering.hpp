@@ -32,7 +32,8 @@ struct Gatherers {
   int size = 1;
   bool one_host = false;  ///< the links of the tree stay on this host
   std::shared_ptr<Store> store;
-  std::string secret;      ///< of the job, which the links prove
+  std::string secret;      ///< of the job, which the links prove; without one there are no links
+  std::string iface;       ///< networks that links may use, as the setting `iface`
   double patience = 60;    ///< seconds, for messages
   Deadline until = never;  ///< each rank's own
   int fan_out = 64;        ///< children of a rank; the same on all
@@ -43,6 +44,8 @@ struct Gatherers {
 /// that has children serves it to them itself, on an address that it leaves in the store. So the store is asked for a
 /// fixed number of things by each rank and sends O(p log p) bytes, in O(log p) rounds. NCCL's bootstrap ring and
 /// PMIx's fence do the like.
+///
+/// A rank that does not reach its parent, or loses it, asks the store instead.
 ///
 /// A rank that ends before it has told is named to all (Error{peer_lost} with the culprit), and those that have not
 /// come in time as well (Error{timeout}).

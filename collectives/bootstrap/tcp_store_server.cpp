@@ -63,6 +63,7 @@ struct TcpStoreServer::Impl {
         port(sockets::port_of(listener.fd())),
         place("the store at tcp://" + sockets::shown(address.empty() ? "*" : address, port)),
         secret(std::move(token)),
+        most_clients(expected),
         half_open(expected, patience),
         events(epoll_create1(EPOLL_CLOEXEC)),
         stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -131,7 +132,7 @@ struct TcpStoreServer::Impl {
       if (fd < 0) {
         if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
         report("cannot accept a connection: " + std::string(std::strerror(errno)) + ". " +
-               about_open_files(errno, clients.size() + 1));
+               about_open_files(errno, std::max(most_clients, clients.size())));
         if (const auto oldest = half_open.take_oldest()) {
           refuse(*oldest, "another one needs its descriptor");
           continue;
@@ -315,6 +316,7 @@ struct TcpStoreServer::Impl {
   const int port;
   const std::string place;
   const std::string secret;
+  const std::size_t most_clients;  // that are expected at once
   HalfOpen half_open;
   const Descriptor events;
   const Descriptor stop;

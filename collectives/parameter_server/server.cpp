@@ -290,6 +290,7 @@ void Server::end(Seat& seat, Parting how) {
   if (std::exchange(seat.listens, false)) (void)seat.next.cancel();
   seat.next = {};
   seat.arrivals.clear();
+  seat.unsent.clear();
   if (cut_ && cut_->owner == seat.member.worker) end_cut();
   tell_parted(seat, how);
   leave(seat);

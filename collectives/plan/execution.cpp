@@ -17,6 +17,7 @@ void Execution::play(const Schedule& plan, const LaneMemory& memory, const Tag& 
 
 void Execution::advance() {
   while (failure_.ok() && round_ < plan_->rounds()) {
+    ended_.clear();
     open_ = 1;  // guard: steps that end at once must not start the next round yet
     plan_->play(round_++, [this](const Step& step) { post(step); });
     if (--open_ > 0) return;
@@ -33,7 +34,8 @@ void Execution::post(const Step& step) {
   if (step.last) fold.divisor = memory_.last_divisor;
   if (step.verb == Step::Verb::fold) return fold(data, at(step.with), at(step.from), bytes);
   const int peer = group_.members[static_cast<std::size_t>(step.peer)];
-  const auto done = [this](const Status& status) { step_done(status); };
+  const auto done = [this, number = ended_.size()](const Status& status) { step_done(number, status); };
+  ended_.push_back(false);
   ++open_;
   switch (step.verb) {
     case Step::Verb::send: return wire_.send(peer, tag_, call_, {data, bytes}, done);
@@ -50,7 +52,8 @@ void Execution::copy(const Step& step) const {
   });
 }
 
-void Execution::step_done(const Status& status) {
+void Execution::step_done(std::size_t number, const Status& status) {
+  ended_[number] = true;
   if (failure_.ok() && !status.ok()) {
     failure_ = status;  // report the first failure
     owner_.trouble(status);
@@ -60,8 +63,9 @@ void Execution::step_done(const Status& status) {
 
 void Execution::partners(std::vector<int>& ranks, std::size_t most) const {
   if (plan_ == nullptr || round_ == 0) return;
+  std::size_t number = 0;
   plan_->play(round_ - 1, [&](const Step& step) {
-    if (step.peer < 0 || ranks.size() >= most) return;
+    if (step.peer < 0 || number >= ended_.size() || ended_[number++] || ranks.size() >= most) return;
     const int peer = group_.members[static_cast<std::size_t>(step.peer)];
     if (std::ranges::find(ranks, peer) == ranks.end()) ranks.push_back(peer);
   });

@@ -63,14 +63,14 @@ class Execution {
   /// The state for a timeout's message: "round 3 of 6, waiting for rank 2" (world ranks).
   std::string where() const;
 
-  /// Appends the world ranks of the current round's messages, each once, until there are `most`.
+  /// Appends the world ranks of the current round's messages that have not ended, each once, until there are `most`.
   void partners(std::vector<int>& ranks, std::size_t most) const;
 
  private:
   void advance();
   void post(const Step& step);
   void copy(const Step& step) const;
-  void step_done(const Status& status);
+  void step_done(std::size_t number, const Status& status);
   std::byte* at(Memory memory, std::size_t element) const noexcept {
     return memory_.view(memory).at(element, memory_.fold.width());
   }
@@ -83,8 +83,9 @@ class Execution {
   LaneMemory memory_;
   Tag tag_;
   std::uint64_t call_ = 0;
-  int round_ = 0;         // the next round
-  std::size_t open_ = 0;  // steps of the current round that have not ended
+  int round_ = 0;            // the next round
+  std::size_t open_ = 0;     // steps of the current round that have not ended
+  std::vector<bool> ended_;  // by number of the current round's messages
   Status failure_;
 };
 

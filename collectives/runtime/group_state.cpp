@@ -14,6 +14,7 @@ std::uint32_t GroupState::begin(Signature call) {
 }
 
 void GroupState::completed(const CallRecord& call) {
+  if (!late_.empty()) late_.erase(call.sequence);
   if (call.sequence != 0 && static_cast<std::int32_t>(call.sequence - completed_.sequence) > 0) completed_ = call;
 }
 
@@ -24,9 +25,9 @@ bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
   return true;
 }
 
-void GroupState::note_question(int world_rank, Clock::time_point now) {
+void GroupState::note_question(int world_rank, Clock::time_point now, Clock::time_point launched) {
   Answer& answer = answers_[world_rank];
-  if (answer.asked == Clock::time_point{}) answer.asked = now;
+  if (answer.asked < launched) answer.asked = now;  // one about an earlier call may never be answered
 }
 
 void GroupState::note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed) {
@@ -35,17 +36,26 @@ void GroupState::note_answer(int world_rank, std::uint32_t sequence, bool made, 
   const bool is_first = answer.at == Clock::time_point{};
   answer.at = Clock::now();
   answer.asked = {};
+  answer.told_by = -1;
   answer.is_silent = false;
   answer.completed = completed;
   if (made && (is_first || !answer.has_made(sequence))) answer.made = sequence;
   if (!made && is_first) answer.made = sequence - 1;
 }
 
-void GroupState::note_silence(int world_rank) {
-  if (group_.rank_of(world_rank) < 0) return;
-  Answer& answer = answers_[world_rank];
-  answer.at = Clock::now();
-  answer.is_silent = true;
+void GroupState::note_hearsay(const Hearsay& word) {
+  for (auto& [rank, answer] : answers_)
+    if (answer.told_by == word.teller && rank != word.about) answer.at = {};
+  if (word.about < 0 || group_.rank_of(word.about) < 0) return;
+  Answer& answer = answers_[word.about];
+  if (answer.at >= word.at) return;
+  const bool is_first = answer.at == Clock::time_point{};
+  answer.at = word.at;
+  answer.told_by = word.teller;
+  answer.is_silent = word.silent;
+  if (word.silent) return;
+  answer.completed = word.completed;
+  if (is_first || answer.has_made(word.sequence)) answer.made = word.sequence - 1;
 }
 
 const GroupState::Answer* GroupState::answer_of(int world_rank, Clock::time_point since) const {
@@ -53,31 +63,32 @@ const GroupState::Answer* GroupState::answer_of(int world_rank, Clock::time_poin
   return found != answers_.end() && found->second.at >= since && !found->second.is_silent ? &found->second : nullptr;
 }
 
-int GroupState::end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const {
-  constexpr Seconds to_answer{1.0};
-  int silent = -1;
+GroupState::End GroupState::end_in(int rank, const Answer& answer, std::uint32_t sequence, Clock::time_point since,
+                                   Clock::time_point now) const {
+  constexpr Seconds to_answer{1.0}, fresh{6.0};
+  const bool is_fresh = answer.at >= since && now - answer.at < fresh;
+  if (is_fresh && !answer.is_silent && !answer.has_made(sequence)) return {rank, answer.at, false};
+  if (is_fresh && answer.is_silent) return {rank, answer.at, true};
+  if (answer.asked >= since && answer.asked > answer.at && now - answer.asked > to_answer) return {rank, now, true};
+  return {};
+}
+
+GroupState::End GroupState::end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const {
+  End silent;
   for (const auto& [rank, answer] : answers_) {
-    const bool is_fresh = answer.at >= since;
-    if (is_fresh && !answer.is_silent && !answer.has_made(sequence)) return rank;
-    const bool waits = answer.asked != Clock::time_point{} && answer.asked >= since && now - answer.asked > to_answer;
-    if (silent < 0 && (waits || (is_fresh && answer.is_silent))) silent = rank;
+    const End end = end_in(rank, answer, sequence, since, now);
+    if (end.rank >= 0 && !end.is_silent) return end;
+    if (end.rank >= 0 && silent.rank < 0) silent = end;
   }
   return silent;
 }
 
-std::vector<int> GroupState::ranks_heard_of() const {
+std::vector<int> GroupState::ends_of_chains(std::uint32_t sequence, Clock::time_point since,
+                                            Clock::time_point now) const {
   std::vector<int> ranks;
-  for (const auto& [rank, answer] : answers_) ranks.push_back(rank);
+  for (const auto& [rank, answer] : answers_)
+    if (end_in(rank, answer, sequence, since, now).rank >= 0) ranks.push_back(rank);
   return ranks;
-}
-
-GroupState::Late& GroupState::late(std::uint32_t sequence) {
-  if (late_.sequence != sequence) {
-    late_.sequence = sequence;
-    late_.askers.clear();
-    late_.told = -1;
-  }
-  return late_;
 }
 
 Status GroupState::poison() const {

@@ -55,32 +55,47 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// What is known here of the calls of another rank, from its answers to the watchdog's questions or from ranks that
   /// wait for it.
   struct Answer {
-    Clock::time_point at{};     ///< of the last word about it
+    Clock::time_point at{};     ///< when what is known was so
     Clock::time_point asked{};  ///< of the first question that it has not answered yet; none: the epoch
     std::uint32_t made = 0;     ///< number of the latest call that it is known to have made
-    bool is_silent = false;     ///< the last word is another rank's: it does not answer
+    int told_by = -1;           ///< the rank that said so; -1: it has answered itself
+    bool is_silent = false;     ///< what is known is that it does not answer
     CallRecord completed;
     bool has_made(std::uint32_t sequence) const noexcept { return static_cast<std::int32_t>(made - sequence) >= 0; }
   };
-  void note_question(int world_rank, Clock::time_point now);
-  /// Records a word about the call number `sequence`. Allocates at the first one about a rank only.
+  void note_question(int world_rank, Clock::time_point now, Clock::time_point launched);
+  /// Records the rank's answer about the call number `sequence`. Allocates at the first one of a rank only.
   void note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed);
-  void note_silence(int world_rank);
+  /// Records what `teller` said of the rank, which was so at `at`: that it has not made the call, or (`silent`) that it
+  /// does not answer. A later word stands. What `teller` said of others before is forgotten.
+  struct Hearsay {
+    int teller = -1, about = -1;
+    Clock::time_point at{};
+    std::uint32_t sequence = 0;
+    bool silent = false;
+    CallRecord completed;
+  };
+  void note_hearsay(const Hearsay& word);
   /// Null if nothing has been heard of the rank since then.
   const Answer* answer_of(int world_rank, Clock::time_point since) const;
-  /// A rank that is known not to have made the call, or else one that does not answer: the end of a chain of ranks that
-  /// wait for one another. -1: none is known.
-  int end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
-  /// Ranks of which anything is known, in ascending order.
-  std::vector<int> ranks_heard_of() const;
-
-  /// Who waits for this rank in a late call, and the end of the chain that they were told. One call at a time.
-  struct Late {
-    std::uint32_t sequence = 0;
-    std::vector<int> askers;  // world ranks
-    int told = -1;
+  /// The end of a chain of ranks that wait for one another: a rank that was known not to have made the call within the
+  /// last seconds, or else one that does not answer; and when that was so. -1: none is known.
+  struct End {
+    int rank = -1;
+    Clock::time_point at{};
+    bool is_silent = false;
   };
-  Late& late(std::uint32_t sequence);
+  End end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
+  /// All ranks that are known not to have made the call, or not to answer, as above; in ascending order.
+  std::vector<int> ends_of_chains(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
+
+  /// Who waits for this rank in a late call, and the end of the chain that they were told.
+  struct Late {
+    std::vector<int> askers;  // world ranks
+    End told;
+  };
+  /// Lasts until the call has completed.
+  Late& late(std::uint32_t sequence) { return late_[sequence]; }
 
   /// Ok until the first failure, and that failure afterwards.
   Status poison() const;
@@ -116,7 +131,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   CallRecord completed_;
   std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
   std::map<int, Answer> answers_;                                // by world rank
-  Late late_;
+  End end_in(int rank, const Answer& answer, std::uint32_t sequence, Clock::time_point since,
+             Clock::time_point now) const;
+  std::map<std::uint32_t, Late> late_;  // by number of the call
   bool takes_arrivals_ = false;
   std::atomic<bool> has_other_backends_{false};
   mutable std::mutex mutex_;

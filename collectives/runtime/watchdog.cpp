@@ -2,10 +2,11 @@
 // which calls others have made. That detects mismatched calls in which all ranks only receive, and lets a timeout name
 // the missing rank and its last call.
 //
-// In a small group each rank asks all others. In a larger one a rank asks those that it exchanges with at the time,
-// over links that the call needs anyway, and keeps in mind who has asked it. Who learns which rank has not made the
-// call tells the ranks that wait for it, and they tell theirs: so the news runs back along the chain of who waits for
-// whom, and a job asks as many questions as there are links in it, log p deep for trees and p for rings.
+// In a small group each rank asks all others. In a larger one a rank asks those that it exchanges with and that have
+// not done their part, over links that the call needs anyway, and keeps in mind who has asked it. Who learns which rank
+// has not made the call tells the ranks that wait for it, and they tell theirs: so the news runs back along the chain
+// of who waits for whom, log p links for trees and at most p for rings. Words say how old they are, and old ones are
+// forgotten.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -21,7 +22,7 @@ using namespace std::chrono_literals;
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
 constexpr int few_ranks = 9;             // who are all asked at once
-constexpr int most_doublings = 4;        // of the time between two questions about a call, where there are more
+constexpr int most_doublings = 2;        // of the time between two questions about a call, where there are more
 constexpr std::size_t most_askers = 64;  // of whom a rank keeps in mind that they wait for it
 constexpr std::size_t most_early = 64;   // groups that other ranks have made before this rank
 
@@ -47,7 +48,7 @@ struct Reply {
   std::uint32_t end_is_silent = 0;
   std::uint64_t end_completed_call = 0;
   std::uint32_t end_completed = 0;
-  std::uint32_t spare = 0;
+  std::uint32_t end_age_ms = 0;  // how long ago that was so
 };
 
 /// Header of a user's control message.
@@ -99,7 +100,7 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   for (const int member : whom_to_ask(operation)) {
     const GroupState::Answer* const answer = state.answer_of(member, operation.launched());
     if (member == rank_ || (few && answer != nullptr && answer->has_made(query.sequence))) continue;
-    state.note_question(member, now);
+    state.note_question(member, now, operation.launched());
     wire().control(member, as_message(query));
   }
 }
@@ -114,14 +115,15 @@ const std::vector<int>& Context::whom_to_ask(const Operation& operation) {
   return asked_;
 }
 
-// Tells the ranks that wait for this one who has not made the call, once that is known.
+// Tells the ranks that wait for this one who has not made the call, once that is known, and again while it is so.
 void Context::tell_askers(const Operation& operation, Clock::time_point now) {
   GroupState& state = operation.own_group();
   GroupState::Late& late = state.late(operation.call().sequence);
-  const int end = state.end_of_chain(late.sequence, operation.launched(), now);
-  if (late.askers.empty() || end < 0 || end == late.told) return;
+  const GroupState::End end = state.end_of_chain(operation.call().sequence, operation.launched(), now);
+  const bool is_news = end.rank != late.told.rank || end.at - late.told.at > next_question;
+  if (late.askers.empty() || end.rank < 0 || !is_news) return;
   late.told = end;
-  for (const int asker : late.askers) reply_to(asker, state, late.sequence, operation.call().call);
+  for (const int asker : late.askers) reply_to(asker, state, operation.call().sequence, operation.call().call);
 }
 
 void Context::read_control(int from, ConstBytes message) {
@@ -200,13 +202,14 @@ void Context::reply_to(int asker, const GroupState& group, std::uint32_t sequenc
   reply.made = group.begun(sequence, mine) || static_cast<std::int32_t>(group.last_begun() - sequence) >= 0;
   if (group.begun(sequence, mine)) reply.call = mine.bits;
   if (const Operation* const waiting = running_call(reply.group, sequence); waiting != nullptr) {
-    const auto since = waiting->launched();
-    reply.end = group.end_of_chain(sequence, since, Clock::now());
-    const GroupState::Answer* const end = reply.end < 0 ? nullptr : group.answer_of(reply.end, since);
-    reply.end_is_silent = end == nullptr;
-    if (end != nullptr) {
-      reply.end_completed = end->completed.sequence;
-      reply.end_completed_call = end->completed.call.bits;
+    const auto now = Clock::now();
+    const GroupState::End end = group.end_of_chain(sequence, waiting->launched(), now);
+    reply.end = end.rank;
+    reply.end_is_silent = end.is_silent;
+    reply.end_age_ms = static_cast<std::uint32_t>(Seconds(now - end.at).count() * 1000);
+    if (const auto* const known = end.rank < 0 ? nullptr : group.answer_of(end.rank, waiting->launched())) {
+      reply.end_completed = known->completed.sequence;
+      reply.end_completed_call = known->completed.call.bits;
     }
   }
   wire().control(asker, as_message(reply));
@@ -221,13 +224,15 @@ void Context::note_answer(int from, ConstBytes message) {
   const CallRecord& mine = operation->call();
   group->note_answer(from, reply.sequence, reply.made != 0, {reply.completed, {reply.completed_call}});
   if (reply.made != 0 && reply.call != mine.call.bits) return fail_as_mismatch(from, mine, {reply.call}, reply.group);
-  if (reply.end >= 0 && reply.end != rank_) {
-    if (reply.end_is_silent != 0)
-      group->note_silence(reply.end);
-    else
-      group->note_answer(reply.end, reply.sequence, false, {reply.end_completed, {reply.end_completed_call}});
-  }
-  tell_askers(*operation, Clock::now());
+  const auto now = Clock::now();
+  const int about = reply.end == rank_ ? -1 : reply.end;
+  group->note_hearsay({from,
+                       about,
+                       now - std::chrono::milliseconds(reply.end_age_ms),
+                       reply.sequence,
+                       reply.end_is_silent != 0,
+                       {reply.end_completed, {reply.end_completed_call}}});
+  tell_askers(*operation, now);
 }
 
 void Context::fail_as_mismatch(int other, const CallRecord& mine, Signature theirs, std::uint64_t group) {
@@ -248,12 +253,13 @@ std::string Context::lacking(const Operation& operation, int& first) const {
   std::vector<std::pair<std::string, std::vector<int>>> states;  // what they last completed; "?": they do not answer
   const GroupState& group = operation.group();
   const bool few = group.group().size() <= few_ranks;  // who have all been asked
-  const int end = group.end_of_chain(operation.call().sequence, operation.launched(), Clock::now());
-  for (const int member : few ? group.group().members : Ranks(group.ranks_heard_of())) {
+  const auto launched = operation.launched();
+  const Ranks asked =
+      few ? group.group().members : Ranks(group.ends_of_chains(operation.call().sequence, launched, Clock::now()));
+  for (const int member : asked) {
     if (member == rank_) continue;
-    const GroupState::Answer* const answer = group.answer_of(member, operation.launched());
+    const GroupState::Answer* const answer = group.answer_of(member, launched);
     if (answer != nullptr && answer->has_made(operation.call().sequence)) continue;
-    if (!few && answer == nullptr && member != end) continue;
     std::string state = "?";
     if (answer != nullptr) {
       const CallRecord& last = answer->completed;

@@ -62,7 +62,9 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
 
   void play(Rank& rank, const Algorithm& algorithm, std::size_t count) {
     Group group{1, rank.rank(), {}, std::make_shared<const Hosts>(hosts(), size())};
-    for (int member = 0; member < size(); ++member) group.members.push_back(member);
+    std::vector<int> members;
+    for (int member = 0; member < size(); ++member) members.push_back(member);
+    group.members = members;
     std::vector<float> in(blocks_in(algorithm.kind, size()) * count, 1.0f);
     std::vector<float> out(blocks_out(algorithm.kind, size()) * count, 1.0f);
     Ending call;

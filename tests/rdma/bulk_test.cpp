@@ -67,7 +67,7 @@ class BulkTest : public ::testing::Test {
 
 TEST_F(BulkTest, PutsIntoWhatIsOffered) {
   for (std::uint64_t i = 1; i <= 3 * most_bulk; ++i) {
-    Place place;
+    RemotePlace place;
     ended_.clear();
     into_ = untouched_;
     ASSERT_TRUE(b_->offer(i, into_, place));
@@ -80,7 +80,7 @@ TEST_F(BulkTest, PutsIntoWhatIsOffered) {
 }
 
 TEST_F(BulkTest, IsRefusedWhereTheOfferWasTakenBack) {
-  Place place;
+  RemotePlace place;
   ASSERT_TRUE(b_->offer(1, into_, place));
   EXPECT_TRUE(b_->revoke_offer(1));
   ASSERT_TRUE(a_->put(2, from_, place));
@@ -92,11 +92,11 @@ TEST_F(BulkTest, IsRefusedWhereTheOfferWasTakenBack) {
 }
 
 TEST_F(BulkTest, ThatAnOfferIsFilledSaysNothingOfTheNext) {
-  Place first, second;
+  RemotePlace first, second;
   ASSERT_TRUE(b_->offer(1, into_, first));
   b_->revoke_offer(1);
   ASSERT_TRUE(b_->offer(2, into_, second));
-  const auto number = [](const Place& place) {
+  const auto number = [](const RemotePlace& place) {
     std::uint32_t told = 0;
     std::memcpy(&told, place.told.data() + 20, sizeof told);
     return told;
@@ -112,7 +112,7 @@ TEST_F(BulkTest, IsRefusedOutsideOfWhatIsOffered) {
   for (const bool wrong_key : {false, true}) {
     Block around(3 * bytes_, std::byte{1});
     const Block before = around;
-    Place place;
+    RemotePlace place;
     ASSERT_TRUE(b_->offer(1, Bytes(around).subspan(bytes_, bytes_), place));
     std::uint64_t address = 0;
     std::uint32_t key = 0;
@@ -136,7 +136,7 @@ TEST_F(BulkTest, IsRefusedOutsideOfWhatIsOffered) {
 }
 
 TEST_F(BulkTest, EndsWithAPutThatIsTakenBack) {
-  Place first, second;
+  RemotePlace first, second;
   ASSERT_TRUE(b_->offer(1, into_, first));
   Block other = untouched_;
   ASSERT_TRUE(b_->offer(2, other, second));
@@ -150,7 +150,7 @@ TEST_F(BulkTest, EndsWithAPutThatIsTakenBack) {
 }
 
 TEST_F(BulkTest, GivesBackAllThatItHasWhenItStops) {
-  Place first, second;
+  RemotePlace first, second;
   Block other = untouched_;
   ASSERT_TRUE(b_->offer(1, into_, first));
   ASSERT_TRUE(b_->offer(2, other, second));
@@ -192,7 +192,7 @@ TEST_F(BulkTest, KeepsAllocatedMemoryRegisteredUntilItIsGone) {
   for (std::uint64_t i = 1; i <= 5; ++i) {
     std::memset(source.data(), static_cast<int>(i), size);
     const std::size_t offset = i * 4096;
-    Place place;
+    RemotePlace place;
     ended_.clear();
     ASSERT_TRUE(b_->offer(i, target.subspan(offset, bytes_), place));
     std::uint32_t key = 0;
@@ -203,7 +203,7 @@ TEST_F(BulkTest, KeepsAllocatedMemoryRegisteredUntilItIsGone) {
     ASSERT_EQ(count(What::filled), 1);
     EXPECT_EQ(std::memcmp(target.data() + offset, source.data() + offset, bytes_), 0);
   }
-  Place place;
+  RemotePlace place;
   ASSERT_TRUE(b_->offer(9, target, place));
   EXPECT_FALSE(b_->revoke_offer(9)) << "only the end of the queue pair keeps the peer from it";
   EXPECT_EQ(adapter_->memories().find({source.data() + 1, size}), nullptr) << "not all of it";
@@ -233,7 +233,7 @@ TEST_F(BulkTest, StaysClosedWhereItsPortWasLostBeforeItOpened) {
 }
 
 TEST_F(BulkTest, OffersWithinItsLimits) {
-  Place place;
+  RemotePlace place;
   EXPECT_FALSE(b_->offer(1, Bytes(into_).first(least_put - 1), place));
   std::vector<Block> blocks(most_bulk, Block(least_put));
   for (std::size_t i = 0; i < most_bulk; ++i) EXPECT_TRUE(b_->offer(i + 1, blocks[i], place));

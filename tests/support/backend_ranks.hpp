@@ -123,7 +123,9 @@ inline void run_backends(const Provider& provider, int size, const Settings& set
         Group group;
         group.id = 7;
         group.rank = i;
-        for (int r = 0; r < size; ++r) group.members.push_back(10 + r);
+        std::vector<int> members;
+        for (int r = 0; r < size; ++r) members.push_back(10 + r);
+        group.members = members;
         BackendMeeting meeting;
         meeting.group = &group;
         meeting.world_size = 10 + size;

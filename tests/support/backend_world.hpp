@@ -96,7 +96,9 @@ class BackendWorld {
     Group group;
     group.id = id;
     group.rank = as_they_are ? rank_ : size_ - 1 - rank_;
-    for (int i = 0; i < size_; ++i) group.members.push_back(as_they_are ? i : size_ - 1 - i);
+    std::vector<int> members;
+    for (int i = 0; i < size_; ++i) members.push_back(as_they_are ? i : size_ - 1 - i);
+    group.members = members;
     std::unique_ptr<Backend> made = make_backend(group);
     if (!made) return nullptr;
     return std::make_unique<BackendRank>(group.rank, size_, std::move(made), std::vector<Engine*>{wire_.get()});

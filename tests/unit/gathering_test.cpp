@@ -96,6 +96,32 @@ TEST(Gathering, EveryRankLearnsEveryText) {
   }
 }
 
+TEST(Gathering, WithoutASecretAllAskTheStore) {
+  TcpStoreServer server("127.0.0.1", 0, "");
+  const auto client = connect_tcp_store("127.0.0.1", server.port(), "", deadline_in(Seconds(10)));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 13; ++rank)
+    threads.emplace_back([&, rank] {
+      Gatherers who = gatherers(rank, 13, client, 3);
+      who.secret.clear();
+      expect_all(Gathering(std::move(who)).exchange("cards", text_of(rank)), 13);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What is longer than one value of a store goes in parts.
+TEST(Gathering, TellsMoreThanAValueHolds) {
+  const auto store = make_local_store();
+  const std::string large(400'000, 'x');
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 9; ++rank)
+    threads.emplace_back([&, rank] {
+      const Texts texts = Gathering(gatherers(rank, 9, store, 2)).exchange("cards", {std::to_string(rank) + large, ""});
+      EXPECT_EQ(texts.own(8), "8" + large);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
 // One thread plays all ranks: first what goes up, from the leaves, then what comes down.
 struct Cost {
   double requests = 0, bytes = 0;  // of the store, per rank

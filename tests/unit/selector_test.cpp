@@ -58,7 +58,9 @@ class World {
     for (const Provider* one : providers())
       if (one->name == "inproc") wire_ = one->connect(meeting).transport;
     Group group{.id = 1};
-    for (int rank = 0; rank < size; ++rank) group.members.push_back(rank);
+    std::vector<int> members;
+    for (int rank = 0; rank < size; ++rank) members.push_back(rank);
+    group.members = members;
     backends_.push_back(std::make_shared<PlannedBackend>(*wire_, group, settings_));
     if (foreign) backends_.push_back(std::make_shared<Foreign>());
   }

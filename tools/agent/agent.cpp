@@ -221,11 +221,14 @@ void Agent::leave() {
                   job_.hosts.front().name, job_.hosts.size() - 1, reads().wakes, reads().all, reads().in_vain));
   own_->guard().dismiss();
   above_.say({Say::goodbye, 0, 0, {}});
-  while (above_.pending()) {
+  const Deadline until = deadline_in(Seconds(job_.silence));
+  while (above_.pending() || (error_.pending() && Clock::now() < until)) {
     std::vector<pollfd> entries;
     above_.watch(entries);
+    entries.push_back({error_.pending() ? error_.fd() : -1, POLLOUT, 0});
     poll(entries.data(), entries.size(), static_cast<int>(job_.silence * 1000));
     above_.flush();
+    error_.flush();
     if (entries[0].revents != 0 && !above_.receive()) break;
   }
   over_ = true;

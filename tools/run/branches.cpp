@@ -133,7 +133,7 @@ Deadline Branches::next_look() const { return touched_.empty() ? next_look_ : De
 
 bool Branches::reaped(pid_t pid, int status) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    if (links_[i].pid() != pid) continue;
+    if (!links_[i].has_process() || links_[i].pid() != pid) continue;
     if (WIFSTOPPED(status) || WIFCONTINUED(status)) return true;
     links_[i].reaped(status);
     guard_.forget(pid);
@@ -150,7 +150,7 @@ void Branches::kill() {
 std::vector<pid_t> Branches::pids() const {
   std::vector<pid_t> all;
   for (const HostLink& link : links_)
-    if (link.pid() > 0) all.push_back(link.pid());
+    if (link.has_process()) all.push_back(link.pid());
   return all;
 }
 

@@ -1,5 +1,5 @@
 // Claims: what the agents below have said of their ranks, and so what they may say next. The other side of a channel
-// may be no agent, or a broken one; what passes here can be true, and is not said twice.
+// may be no agent, or a broken one; what passes here can be true of ranks that are there.
 #pragma once
 
 #include <cstddef>

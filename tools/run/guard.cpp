@@ -123,6 +123,10 @@ void Guard::tell(pid_t word) {
   }
 }
 
+Guard::~Guard() {
+  if (std::uncaught_exceptions() == exceptions_) dismiss();
+}
+
 void Guard::dismiss() {
   if (pid_ < 0) return;
   tell(goodbye);

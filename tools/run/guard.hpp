@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class Guard {
  public:
   /// Forks; call it while the process has one thread. Throws Error{resource}.
   explicit Guard(const std::string& mark);
-  ~Guard() { dismiss(); }
+  /// An exception that leaves the launcher or an agent leaves the killing to the guard.
+  ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
@@ -39,6 +41,7 @@ class Guard {
 
   Descriptor pipe_;
   pid_t pid_ = -1;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace tutti::tools

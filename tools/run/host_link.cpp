@@ -162,7 +162,7 @@ std::string HostLink::lost(double silence, double start_patience) const {
     return fmt::format("its tutti is version '{}' and this is {}; install one version everywhere", *speaks, version());
   const Deadline now = Clock::now();
   if (!is_there() && now - started_ >= Seconds(start_patience))
-    return fmt::format("'{}' has started no agent in {} s{}", shown_, start_patience,
+    return fmt::format("{} has started no agent in {} s{}", remote_start_text(), start_patience,
                        said_.empty() ? "" : " (" + last_line(said_) + ")");
   if (is_there() && now - channel_->heard() >= Seconds(silence))
     return fmt::format("nothing was heard of it for {} s", silence);
@@ -171,8 +171,10 @@ std::string HostLink::lost(double silence, double start_patience) const {
   return {};
 }
 
+std::string HostLink::remote_start_text() const { return shown_.empty() ? "its agent" : "'" + shown_ + "'"; }
+
 std::string HostLink::how_it_went() const {
-  std::string text = shown_.empty() ? "its agent" : "'" + shown_ + "'";
+  std::string text = remote_start_text();
   if (!status_)
     text += " has closed its output";
   else if (WIFSIGNALED(*status_))

@@ -63,6 +63,8 @@ class HostLink {
   bool over() const noexcept { return over_; }
   const Branch& branch() const noexcept { return branch_; }
   pid_t pid() const noexcept { return pid_; }
+  /// True while the remote start's process has not been waited for, so that its number is its own.
+  bool has_process() const noexcept { return pid_ > 0 && !status_; }
   /// Marks the branch as ready. From now on the remote start command's stderr goes to this process's stderr; until then
   /// it is kept to explain failures.
   void be_ready() { ready_ = true; }
@@ -71,6 +73,7 @@ class HostLink {
  private:
   bool is_there() const noexcept { return channel_->greeted().has_value(); }
   Seconds until_ready(double start_patience) const noexcept;
+  std::string remote_start_text() const;
   std::string how_it_went() const;
 
   const Branch branch_;

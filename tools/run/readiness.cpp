@@ -1,5 +1,6 @@
 #include "tools/run/readiness.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -20,15 +21,19 @@ void Readiness::watch(int fd, std::uint32_t before, std::uint32_t events, std::u
   const int change = before == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
   if (epoll_ctl(set_.fd(), change, fd, &event) != 0)
     throw Error(Code::resource, std::string("epoll_ctl: ") + std::strerror(errno));
+  if (before == 0) ++watched_;
+  if (events == 0) --watched_;
 }
 
 const std::vector<Readiness::Ready>& Readiness::ready() {
-  // More than one call holds wait for the next wake: epoll hands out its descriptors in turn.
-  constexpr int most = 256;
-  epoll_event events[most];
+  // All at once: who is judged by what it has said must have been read.
+  events_.resize(std::max<std::size_t>(watched_, 1));
   ready_.clear();
-  const int found = epoll_wait(set_.fd(), events, most, 0);
-  for (int i = 0; i < found; ++i) ready_.push_back({events[i].data.u64, events[i].events});
+  const int found = epoll_wait(set_.fd(), events_.data(), static_cast<int>(events_.size()), 0);
+  for (int i = 0; i < found; ++i) {
+    const epoll_event& event = events_[static_cast<std::size_t>(i)];
+    ready_.push_back({event.data.u64, event.events});
+  }
   return ready_;
 }
 

@@ -25,11 +25,13 @@ class Readiness {
     std::uint64_t tag = 0;
     std::uint32_t events = 0;
   };
-  /// Those that are ready now, each once.
+  /// All that are ready now, each once.
   const std::vector<Ready>& ready();
 
  private:
   Descriptor set_;
+  std::size_t watched_ = 0;
+  std::vector<epoll_event> events_;
   std::vector<Ready> ready_;
 };
 

@@ -18,9 +18,9 @@ std::string about_open_files(int error, std::size_t needed) {
   if (error == ENFILE) return "This host has no more open files to give: raise fs.file-max (sysctl).";
   rlimit limit = {};
   if (error != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  return "This process may have " + std::to_string(limit.rlim_cur) + " files open, and this job may need " +
-         std::to_string(needed + of_the_program) + " of each rank: raise the limit (ulimit -Hn " +
-         std::to_string(needed + of_the_program) + ") where the ranks are started.";
+  return "This process may have " + std::to_string(limit.rlim_cur) + " files open, and may need " +
+         std::to_string(needed + of_the_program) + " for this job: raise the limit (ulimit -Hn " +
+         std::to_string(needed + of_the_program) + ") where it is started.";
 }
 
 }  // namespace tutti

@@ -25,13 +25,11 @@ struct WorkSet::Shared {
   std::mutex mutex;
   std::vector<std::uint64_t> ready;  // keys of works that have ended
   std::atomic<bool> any{false};
-  std::uint64_t ended = 0;
   std::vector<Job> jobs;  // few; used by the waiting thread, but for `open`
 
   void end(Driver* driver, std::uint64_t key) {
     const std::lock_guard lock(mutex);
     ready.push_back(key);
-    ++ended;
     const auto job = std::ranges::find_if(jobs, [&](const Job& one) { return one.driver.get() == driver; });
     if (job != jobs.end()) --job->open;
     any.store(true, std::memory_order_release);
@@ -62,7 +60,13 @@ class FirstReady final : public WorkState {
 }  // namespace
 
 WorkSet::WorkSet() : shared_(std::make_shared<Shared>()) {}
-WorkSet::~WorkSet() = default;
+WorkSet::~WorkSet() {
+  std::vector<Shared::Job> jobs;  // dropped here, and not where a work ends, which holds the token
+  {
+    const std::lock_guard lock(shared_->mutex);
+    jobs.swap(shared_->jobs);
+  }
+}
 
 void WorkSet::add(const Work& work, std::uint64_t key) {
   if (work.state_ == nullptr || work.state_->done()) return shared_->end(nullptr, key);
@@ -102,11 +106,6 @@ void WorkSet::wait(std::vector<std::uint64_t>& ready, Seconds limit) {
   ready.insert(ready.end(), shared.ready.begin(), shared.ready.end());
   shared.ready.clear();
   shared.any.store(false, std::memory_order_release);
-}
-
-std::uint64_t WorkSet::looked_at() const noexcept {
-  const std::lock_guard lock(shared_->mutex);
-  return shared_->ended;
 }
 
 }  // namespace tutti

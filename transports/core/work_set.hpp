@@ -20,16 +20,13 @@ class WorkSet {
   WorkSet(const WorkSet&) = delete;
   WorkSet& operator=(const WorkSet&) = delete;
 
-  /// `key` is among the results of the first wait() after the work is done, which may be so already. The set shares
-  /// the work, so that dropping the caller's handle may not wait for it.
+  /// `key` is among the results of the first wait() after the work is done, which may be so already. The caller keeps
+  /// a handle of the work until then.
   void add(const Work& work, std::uint64_t key);
 
   /// Makes progress until works are done or `limit` has passed; appends their keys to `ready`, one for each work. Works
   /// of several jobs of this process are driven in turns.
   void wait(std::vector<std::uint64_t>& ready, Seconds limit);
-
-  /// Works that were looked at so far: each counts once, when it ends.
-  std::uint64_t looked_at() const noexcept;
 
  private:
   struct Shared;

@@ -73,13 +73,16 @@ void ShmWire::watch_followers() {
       look_at(*end);
       continue;
     }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = local;
-    if (!end->watched && ::epoll_ctl(watch_.fd(), EPOLL_CTL_ADD, end->peer.death.fd(), &event) != 0)
-      log(LogLevel::warn, std::string("another rank's process cannot be watched: ") + std::strerror(errno),
-          membership_.rank);
-    end->watched = true;
+    if (!end->watched && end->peer.death) {
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.u64 = local;
+      end->watched = ::epoll_ctl(watch_.fd(), EPOLL_CTL_ADD, end->peer.death.fd(), &event) == 0;
+      if (!end->watched)
+        log(LogLevel::warn, std::string("another rank's process cannot be watched: ") + std::strerror(errno),
+            membership_.rank);
+    }
+    if (!end->watched) continue;
     if (end->line->left.load(std::memory_order_acquire) == 0) ++present;
   }
 }
@@ -87,8 +90,8 @@ void ShmWire::watch_followers() {
 /// Opens the descriptor of a process that this rank has not watched so far, if it can; false if the process has ended.
 bool ShmWire::open_death(Peer& peer) {
   Descriptor death = process_descriptor(peer.process);
-  if (!death) return errno != ESRCH;
-  const std::uint64_t start = process_start(peer.process);  // 0: cannot be read now
+  if (!death) return errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // then it is opened later
+  const std::uint64_t start = process_start(peer.process);                   // 0: cannot be read now
   if (start != 0 && start != peer.start) return false;
   peer.death = std::move(death);
   return true;

@@ -53,7 +53,7 @@ bool HostState::lives(int local) const noexcept {
   const Neighbour& other = neighbours_[static_cast<std::size_t>(local)];
   if (other.death >= 0) return process_lives(other.process, other.death);
   const Descriptor death = process_descriptor(other.process);
-  if (!death) return errno != ESRCH;
+  if (!death) return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
   const std::uint64_t start = process_start(other.process);  // 0: cannot be read now
   return (start == 0 || start == other.start) && process_lives(other.process, death.fd());
 }

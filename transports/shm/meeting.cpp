@@ -330,8 +330,9 @@ Peer Meeting::peer_of(Link& link) const {
   peer.bell = link.card.bell;
   peer.doorbell = std::move(link.doorbell);
   peer.start = peer.process > 0 ? process_start(peer.process) : 0;
-  const bool is_pidfd = !life_;  // and not a pipe, which nobody can open again
-  if (!is_pidfd || peer.start == 0 || follows(peer.local)) peer.death = std::move(link.death);
+  const bool is_pidfd = !life_;                                     // and not a pipe, which nobody can open again
+  const bool lived = process_lives(peer.process, link.death.fd());  // so the number was its own when `start` was read
+  if (!is_pidfd || !lived || peer.start == 0 || follows(peer.local)) peer.death = std::move(link.death);
   return peer;
 }
 

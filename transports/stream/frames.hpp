@@ -8,7 +8,7 @@
 //   type     payload        id                    bytes
 //   eager    the message    0                     of the message, at most StreamLimits::eager
 //   rts      its beginning  the sender's number   of the message; `part`: of the beginning in this frame
-//   cts      a RemotePlace or -   the sender's number   the receiver's number; `part`: of the RemotePlace, or 0: send data frames
+//   cts      a place or -   the sender's number   the receiver's number; `part`: of the place, or 0: send data frames
 //   data     a part         the receiver's number of this part, at most StreamLimits::chunk; `call`: its offset
 //   credit   -              0                     0; only returns credit
 //   control  the message    0                     of the message, at most Transport::max_control

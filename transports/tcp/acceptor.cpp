@@ -234,9 +234,9 @@ std::string Acceptor::Impl::host_of(int rank) {
 }
 
 Connection& Acceptor::Impl::connection(int stream) {
-  Connection& one = connections_[stream];
-  if (one.peer == nullptr) one.peer = &(*peers_)[self_.peer_of(stream)];
-  return one;
+  const Peer& peer = (*peers_)[self_.peer_of(stream)];
+  connections_[stream].peer = &peer;
+  return connections_[stream];
 }
 
 void Acceptor::Impl::open(int stream) {

@@ -13,6 +13,11 @@ Directory::Directory(int size, const std::vector<Endpoint>& endpoints) {
   }
 }
 
+void Directory::check() const {
+  for (int rank = 0; rank < static_cast<int>(texts_.size()); ++rank)
+    if (knows(rank)) static_cast<void>((*this)[rank]);
+}
+
 bool Directory::stays_on_the_host_of(const Endpoint& self) const {
   return std::ranges::all_of(texts_.shared_texts(), [&](const std::string& text) {
     return text.empty() || Endpoint::host_part(text).identity == self.identity;

@@ -82,6 +82,7 @@ Connected connect(const Rendezvous& meeting) {
     const Attendant attendant(*acceptor);
     peers = tcp::Directory(meeting.texts_of_peers("tcp addresses", acceptor->endpoint().text()));
   }
+  peers.check();
   acceptor->meet(std::move(peers));
   auto wire = std::make_unique<tcp::TcpWire>(meeting.rank, meeting.size, std::move(acceptor), *meeting.listener);
   return {make_stream_transport("tcp", meeting.rank, meeting.size, std::move(wire), *meeting.listener), {}, {}};

@@ -51,11 +51,11 @@ class Engine {
   virtual void watch() {}
 };
 
-/// A list of ranks. Copies share it, and are as cheap as a pointer; one that is changed gets its own.
+/// A list of ranks that does not change. Copies share it, and are as cheap as a pointer.
 class Ranks {
  public:
   Ranks() = default;
-  Ranks(std::vector<int> ranks) : list_(std::make_shared<std::vector<int>>(std::move(ranks))) {}
+  Ranks(std::vector<int> ranks) : list_(std::make_shared<const std::vector<int>>(std::move(ranks))) {}
   Ranks(std::initializer_list<int> ranks) : Ranks(std::vector<int>(ranks)) {}
 
   operator const std::vector<int>&() const noexcept {
@@ -73,14 +73,8 @@ class Ranks {
   int back() const noexcept { return list_->back(); }
   bool operator==(const Ranks& other) const noexcept { return std::ranges::equal(*this, other); }
 
-  /// Of a list that nobody shares: amortised constant time.
-  void push_back(int rank) {
-    if (!list_ || list_.use_count() > 1) list_ = std::make_shared<std::vector<int>>(begin(), end());
-    list_->push_back(rank);
-  }
-
  private:
-  std::shared_ptr<std::vector<int>> list_;
+  std::shared_ptr<const std::vector<int>> list_;
 };
 
 /// The ranks of a communicator: members[i] is the world rank of its rank i.
