@@ -61,7 +61,7 @@ std::vector<Law> plan_laws() {
   const std::vector<std::int64_t> sizes = {64, 1024, 8192, 65536};
   return {
       {"plans", "bytes until a rank's first step, the most of all algorithms", How::function, sizes, first_bytes, 0.05,
-       1024},
+       1536},
       {"plans", "microseconds until a rank's first step, the most of all algorithms", How::function, sizes,
        first_microseconds, 0, 50, false},
       {"plans", "bytes of the table of hosts, for each rank", How::function, sizes, bytes_of_hosts, 0.02, 20},

@@ -73,9 +73,9 @@ void play(Job& job, int rank) {
   if (values.front() != static_cast<float>(job.ranks)) std::fprintf(stderr, "rank %d: wrong sum\n", rank), std::exit(1);
   note("allreduce of 4 KiB");
   if (rank == job.ranks / 2) std::this_thread::sleep_for(std::chrono::seconds(2));
-  note("a barrier with a rank that is 2 s late");
-  if (rank == job.ranks - 1) world.abort("it gives up");
   try {
+    note("a barrier with a rank that is 2 s late");
+    if (rank == job.ranks - 1) world.abort("it gives up");
     for (;;) world.allreduce(values).wait();
   } catch (const Error& error) {
     const std::lock_guard lock(job.mutex);
