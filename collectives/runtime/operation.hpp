@@ -94,8 +94,13 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     std::vector<int> askers;  // world ranks
     End told;
   };
-  /// Lasts until the call has completed.
+  /// Made when it is first asked for; lasts until the call has completed.
   Late& late(std::uint32_t sequence) { return late_[sequence]; }
+  /// Null: nobody has asked.
+  Late* find_late(std::uint32_t sequence) {
+    const auto found = late_.find(sequence);
+    return found == late_.end() ? nullptr : &found->second;
+  }
 
   /// Ok until the first failure, and that failure afterwards.
   Status poison() const;

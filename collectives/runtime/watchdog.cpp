@@ -118,12 +118,13 @@ const std::vector<int>& Context::whom_to_ask(const Operation& operation) {
 // Tells the ranks that wait for this one who has not made the call, once that is known, and again while it is so.
 void Context::tell_askers(const Operation& operation, Clock::time_point now) {
   GroupState& state = operation.own_group();
-  GroupState::Late& late = state.late(operation.call().sequence);
+  GroupState::Late* const late = state.find_late(operation.call().sequence);
+  if (late == nullptr) return;
   const GroupState::End end = state.end_of_chain(operation.call().sequence, operation.launched(), now);
-  const bool is_news = end.rank != late.told.rank || end.at - late.told.at > next_question;
-  if (late.askers.empty() || end.rank < 0 || !is_news) return;
-  late.told = end;
-  for (const int asker : late.askers) reply_to(asker, state, operation.call().sequence, operation.call().call);
+  const bool is_news = end.rank != late->told.rank || end.at - late->told.at > next_question;
+  if (end.rank < 0 || !is_news) return;
+  late->told = end;
+  for (const int asker : late->askers) reply_to(asker, state, operation.call().sequence, operation.call().call);
 }
 
 void Context::read_control(int from, ConstBytes message) {

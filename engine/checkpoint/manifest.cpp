@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "engine/checkpoint/safetensors.hpp"
+#include "engine/checkpoint/shards.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/checkpoint/store.hpp"
 #include "engine/config/documents.hpp"
@@ -20,10 +22,11 @@ using Json = nlohmann::json;
 
 constexpr const char* manifest_file = "manifest.json";
 constexpr int version = 1;
+// A million ranks may each have written a file or two: for each an object, two numbers and some 100 bytes.
+constexpr DocumentLimits manifest_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 8};
 
 Manifest read_manifest(const fs::path& file) {
-  const DocumentLimits limits;
-  const Json all = parse_json(read_text(file, limits.bytes), file.string(), limits);
+  const Json all = parse_json(read_text(file, manifest_limits.bytes), file.string(), manifest_limits);
   try {
     if (all.at("version").get<int>() != version) refuse(file, "was written by another version of tutti");
     Manifest files;
@@ -85,6 +88,22 @@ void verify_checkpoint(const fs::path& folder, bool sums) {
   if (state.has_manifest) refuse(folder / manifest_file, "is missing");
   for (const auto& entry : fs::directory_iterator(folder, failed))
     if (entry.path().extension() == ".safetensors") Safetensors whole(entry.path());
+}
+
+ListedFiles::ListedFiles(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code failed;
+  const auto has = [&](const char* name) { return fs::exists(fs::symlink_status(folder_ / name, failed)); };
+  if (!has(manifest_file) || !(has(RunState::file) || has(shards_file))) return;
+  need_regular(folder_ / manifest_file);
+  files_ = read_manifest(folder_ / manifest_file);
+}
+
+bool ListedFiles::check(const std::string& name) {
+  const auto found = files_.find(name);
+  if (found == files_.end()) return false;
+  if (!checked_.contains(name)) check_file(folder_ / name, found->second, true);
+  checked_.insert(name);
+  return true;
 }
 
 std::string fault_of(const fs::path& folder, bool sums) {

@@ -1,5 +1,6 @@
 #include "engine/checkpoint/records.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -74,6 +75,7 @@ Ordered record_of(const EpochResult& result) {
           {"phases",
            {result.phases.compute, result.phases.communication, result.phases.waiting, result.phases.load,
             result.phases.other}},
+          {"ranks", result.ranks},
           {"waited_for", waited}};
 }
 
@@ -90,6 +92,11 @@ std::vector<WaitedFor> named_waits_of(const Json& json) {
   return most_waited_for(std::move(found));
 }
 
+/// An earlier version did not say how many ranks there were, but had the seconds of all of them.
+std::size_t ranks_of(const Json& json) {
+  return json.contains("ranks") ? whole(json, "ranks") : std::max<std::size_t>(json.at("waited_for").size(), 1);
+}
+
 }  // namespace
 
 EpochResult epoch_of(const Json& json) {
@@ -103,6 +110,7 @@ EpochResult epoch_of(const Json& json) {
                      .metrics = metrics_of(json.at("metrics")),
                      .samples_per_second = number(json.at("samples_per_second")),
                      .phases = {},
+                     .ranks = ranks_of(json),
                      .waited_for = named_waits_of(json.at("waited_for"))};
   const std::vector<double> phases = numbers(json.at("phases"));
   if (phases.size() == 5) result.phases = {phases[0], phases[1], phases[2], phases[3], phases[4]};

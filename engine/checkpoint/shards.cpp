@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/checkpoint/manifest.hpp"
 #include "engine/checkpoint/saver.hpp"
 #include "engine/config/documents.hpp"
 #include "engine/data/files.hpp"
@@ -67,10 +68,11 @@ ShardsIndex read_index(const fs::path& file) {
   }
 }
 
-/// The shards of a checkpoint, opened when they are first asked for.
+/// The shards of a checkpoint, opened when they are first asked for, and compared with `manifest` if that is given.
 class Shards {
  public:
-  Shards(fs::path folder, ShardsIndex index) : folder_(std::move(folder)), index_(std::move(index)) {
+  Shards(fs::path folder, ShardsIndex index, ListedFiles* manifest)
+      : folder_(std::move(folder)), index_(std::move(index)), manifest_(manifest) {
     ends_.reserve(index_.tensors.size());
     for (const ShardedTensor& each : index_.tensors) {
       total_ += bytes_of(each);
@@ -121,8 +123,12 @@ class Shards {
   }
 
   std::span<const std::byte> found(std::size_t shard, const ShardPiece& piece) {
-    const fs::path file = folder_ / shard_name(shard, index_.shards);
-    if (shard != open_) file_ = std::make_unique<Safetensors>(file);
+    const std::string name = shard_name(shard, index_.shards);
+    const fs::path file = folder_ / name;
+    if (shard != open_) {
+      if (manifest_) manifest_->check(name);
+      file_ = std::make_unique<Safetensors>(file);
+    }
     open_ = shard;
     const SavedTensor& saved = file_->at(index_.tensors[piece.tensor].key());
     if (saved.bytes.size() != piece.bytes || saved.dtype != index_.tensors[piece.tensor].form.dtype)
@@ -133,11 +139,18 @@ class Shards {
   static constexpr std::size_t none = SIZE_MAX;
   const fs::path folder_;
   const ShardsIndex index_;
+  ListedFiles* const manifest_;
   std::vector<std::size_t> ends_;
   std::size_t total_ = 0, listed_ = none, open_ = none;
   std::vector<ShardPiece> pieces_;
   std::unique_ptr<Safetensors> file_;
 };
+
+/// A file that is not in shards. What ranks wrote together has no checksums of its own, but an entry in the manifest.
+Fields read_unsharded(const fs::path& checkpoint, const std::string& file, bool sums) {
+  const bool is_compared = sums && ListedFiles(checkpoint).check(file);
+  return read_arrays(checkpoint / file, sums && !is_compared);
+}
 
 }  // namespace
 
@@ -188,8 +201,10 @@ bool has_arrays(const fs::path& checkpoint, const std::string& file) {
 Fields arrays_of(const fs::path& checkpoint, const std::string& file, bool sums) {
   std::error_code none;
   if (fs::exists(checkpoint / file, none) || !fs::exists(checkpoint / shards_file, none))
-    return read_arrays(checkpoint / file, sums);
-  Shards shards(checkpoint, read_index(checkpoint / shards_file));
+    return read_unsharded(checkpoint, file, sums);
+  std::optional<ListedFiles> manifest;
+  if (sums) manifest.emplace(checkpoint).check(shards_file);
+  Shards shards(checkpoint, read_index(checkpoint / shards_file), manifest ? &*manifest : nullptr);
   const std::vector<ShardedTensor>& tensors = shards.index().tensors;
   std::map<std::string_view, std::size_t> by_name;  // the order of the tensors of a file
   for (std::size_t i = 0; i < tensors.size(); ++i)

@@ -49,8 +49,9 @@ std::string shards_text(std::span<const ShardedTensor> tensors, std::size_t shar
 bool has_arrays(const std::filesystem::path& checkpoint, const std::string& file);
 
 /// The arrays of a file of a checkpoint, or, where it is sharded, those that its shards have of it; copies, by name.
-/// Any number of processes may read what any number of ranks wrote. With `sums`, a tensor whose checksum is wrong is
-/// refused. Throws Error{invalid}, in one line, with the file and what is wrong.
+/// Any number of processes may read what any number of ranks wrote. With `sums`, each file that is opened is compared
+/// with its size and checksum in the checkpoint's manifest; where none names it, with the checksums of its tensors, if
+/// it has them. Throws Error{invalid}, in one line, with the file and what is wrong.
 Fields arrays_of(const std::filesystem::path& checkpoint, const std::string& file, bool sums);
 
 /// The metadata of such a file: of its first shard, where it is sharded. Throws as arrays_of() does.

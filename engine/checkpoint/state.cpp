@@ -105,6 +105,9 @@ HistoryMark mark_of(const Json& json) {
                     .epochs = whole(json, "epochs"),
                     .validations = whole(json, "validations")};
   if (!is_history(found.file)) refuse("'" + found.file + "' is no history of a run");
+  if (found.bytes == 0 && found.losses + found.epochs + found.validations > 0)
+    refuse("the history has 0 bytes with " + std::to_string(found.losses) + " losses, " + std::to_string(found.epochs) +
+           " epochs and " + std::to_string(found.validations) + " validations");
   return found;
 }
 

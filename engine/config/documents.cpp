@@ -131,26 +131,69 @@ YAML::Node read_yaml(const std::filesystem::path& file, const DocumentLimits& li
   return parse_yaml(read_text(file, limits.bytes), file.string(), limits);
 }
 
+namespace {
+
+/// Refuses JSON that is beyond the limits, or has a name twice, while it is read. What is no JSON is left to
+/// Json::parse(). This is not its callback, because after each object that looks through all that the one around it
+/// has: a manifest of 100,000 files would take minutes.
+class JsonCheck final : public nlohmann::json_sax<Json> {
+ public:
+  JsonCheck(const std::string& name, const DocumentLimits& limits) : name_(name), limits_(limits) {}
+
+  bool null() override { return count(); }
+  bool boolean(bool /*value*/) override { return count(); }
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return count(); }
+  bool string(string_t& /*value*/) override { return count(); }
+  bool binary(binary_t& /*value*/) override { return count(); }
+  bool start_object(std::size_t /*elements*/) override {
+    names_.emplace_back();
+    return open();
+  }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) refuse(name_ + ": has '" + name + "' twice");
+    return true;
+  }
+  bool end_object() override {
+    names_.pop_back();
+    return end_array();
+  }
+  bool start_array(std::size_t /*elements*/) override { return open(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const Json::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    if (depth_++ >= limits_.depth) refuse(name_ + ": " + too_deep(limits_));
+    return count();
+  }
+  bool count() {
+    if (++nodes_ > limits_.nodes) refuse(name_ + ": " + too_large(limits_));
+    return true;
+  }
+
+  const std::string& name_;
+  const DocumentLimits& limits_;
+  int depth_ = 0;
+  std::size_t nodes_ = 0;
+  std::vector<std::set<std::string, std::less<>>> names_;  // of the objects that are open, outermost first
+};
+
+}  // namespace
+
 Json parse_json(std::string_view text, const std::string& name, const DocumentLimits& limits) {
   if (text.size() > limits.bytes)
     refuse(name + ": has more than " + std::to_string(limits.bytes) + " bytes, the limit for files of its kind");
-  std::size_t nodes = 0;
-  std::vector<std::set<std::string, std::less<>>> names;  // of the objects that are open, outermost first
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= limits.depth) refuse(name + ": " + too_deep(limits));
-      if (++nodes > limits.nodes) refuse(name + ": " + too_large(limits));
-    }
-    if (event == Event::value && ++nodes > limits.nodes) refuse(name + ": " + too_large(limits));
-    if (event == Event::object_start) names.emplace_back();
-    if (event == Event::object_end) names.pop_back();
-    if (event == Event::key && !names.back().insert(parsed.get<std::string>()).second)
-      refuse(name + ": has '" + parsed.get<std::string>() + "' twice");
-    return true;
-  };
+  JsonCheck check(name, limits);
+  Json::sax_parse(text.begin(), text.end(), &check);
   try {
-    return Json::parse(text.begin(), text.end(), check);
+    return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {
     const auto line =
         1 +

@@ -74,8 +74,7 @@ constexpr ConfigInfo table[] = {
     {"data.order",
      at<&Config::data, &Config::Data::order>,
      "where the shuffled order of an epoch comes from: a list of all samples on each rank, or a permutation by key "
-     "that "
-     "takes no memory; auto: the list below 1048576 samples",
+     "that takes no memory for samples; auto: the list below 1048576 samples",
      {.allowed = "auto|list|keyed"}},
     {"data.prefetch",
      at<&Config::data, &Config::Data::prefetch>,

@@ -1,6 +1,9 @@
 #include "engine/data/dealing.hpp"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "transports/core/checked.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -9,6 +12,9 @@ namespace {
 struct Takers {
   std::size_t first, ranks, length, taken;
 };
+
+/// The product, or SIZE_MAX where it is larger: more steps may be asked for than there are samples.
+std::size_t times(std::size_t a, std::size_t b) noexcept { return checked_product(a, b, SIZE_MAX).value_or(SIZE_MAX); }
 
 }  // namespace
 
@@ -57,7 +63,7 @@ void for_takers(const Cut& cut, const Use& use) {
     if (end == first) continue;
     const std::size_t length = low + (first < more ? 1 : 0);
     const std::size_t each = cut.batch_low + (first < cut.batch_more ? 1 : 0);
-    if (use(Takers{first, end - first, length, std::min(cut.steps * each, length)})) return;
+    if (use(Takers{first, end - first, length, std::min(times(cut.steps, each), length)})) return;
     first = end;
   }
 }
@@ -66,7 +72,7 @@ void for_takers(const Cut& cut, const Use& use) {
 
 std::size_t Rest::left_by(const Cut& cut) noexcept {
   std::size_t left = cut.size;
-  if (cut.way == Way::batch) return left - std::min(cut.steps * (cut.batch_low * cut.ranks + cut.batch_more), left);
+  if (cut.way == Way::batch) return left - std::min(times(cut.steps, cut.batch_low * cut.ranks + cut.batch_more), left);
   for_takers(cut, [&](const Takers& group) {
     left -= group.ranks * group.taken;
     return false;
@@ -78,8 +84,9 @@ std::size_t Rest::before(const Cut& cut, std::size_t i) noexcept {
   if (cut.way == Way::batch) return i + cut.size - left_by(cut);
   if (cut.way == Way::strided) {
     // A row has a place of each rank. Of the first rows nothing is left, then what is not of the ranks that take more.
-    const std::size_t gone = cut.steps * cut.batch_low, rest = cut.ranks - cut.batch_more;
-    const std::size_t thinned = cut.batch_more > 0 ? cut.steps : 0;
+    const std::size_t rows = cut.size / cut.ranks + 1, rest = cut.ranks - cut.batch_more;
+    const std::size_t gone = std::min(times(cut.steps, cut.batch_low), rows);
+    const std::size_t thinned = cut.batch_more > 0 ? std::min(cut.steps, rows) : 0;
     if (i < thinned * rest) return (gone + i / rest) * cut.ranks + cut.batch_more + i % rest;
     return (gone + thinned) * cut.ranks + i - thinned * rest;
   }
@@ -111,7 +118,7 @@ void Rest::take_files(const StepsDone& done) {
   std::vector<Range> left = files_;
   std::vector<std::size_t> taken(std::min(ranks, left.size()));
   for (std::size_t rank = 0; rank < taken.size(); ++rank)
-    taken[rank] = done.steps * batch_of(done.batch, rank, done.size);
+    taken[rank] = times(done.steps, batch_of(done.batch, rank, done.size));
   for (std::size_t file = 0; file < left.size(); ++file) {
     std::size_t& due = taken[file % ranks];
     const std::size_t gone = std::min(due, left[file].count);

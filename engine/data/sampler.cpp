@@ -26,18 +26,20 @@ bool take_number(std::string_view& text, std::string_view next, std::size_t& num
   return true;
 }
 
-// The limits of what a saved position in an epoch may say.
-constexpr std::size_t most_parts = 1000, most_counted = std::size_t{1} << 31, most_ranks = 1 << 20;
+// The limits of what a saved position in an epoch may say: there may be as many steps as samples.
+constexpr std::size_t most_parts = 1000, most_counted = Permutation::most, most_ranks = 1 << 20;
 
 bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
   if (text == "none") return true;
+  std::size_t steps = 0;
   for (bool more = true; more;) {
     Progress::Part part;
     std::size_t size = 0;
     if (!take_number(text, "x", part.steps) || !take_number(text, "@", part.batch) || !take_number(text, "", size) ||
-        size < 1 || size > most_ranks || part.batch < 1 || part.batch > most_counted || part.steps > most_counted ||
-        parts.size() == most_parts)
+        size < 1 || size > most_ranks || part.batch < 1 || part.batch > most_counted ||
+        part.steps > most_counted - steps || parts.size() == most_parts)
       return false;
+    steps += part.steps;
     part.size = static_cast<int>(size);
     parts.push_back(part);
     more = text.starts_with(',');

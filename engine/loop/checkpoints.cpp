@@ -160,13 +160,14 @@ void Trainer::Run::save_at_root(std::size_t epoch, bool epoch_ended, const KeptT
     const std::vector<nn::NamedTensor> whole = wholes(mine);
     if (writes) files.tensors[file] = copies(whole);
   }
-  all_or_none(everyone, [&] {
+  const auto start = [&] {
     if (!writes) return;
     files.texts[state_file] = state_text(epoch, epoch_ended);
     files.history = history_of_now();
     files.metadata = checkpoint_metadata();
     saver->start(state.step, std::move(files), best_is_now());
-  });
+  };
+  all_or_none(everyone, start, {.timeout = no_deadline});  // it waits for the checkpoint before
 }
 
 /// The files of this rank, with all of its tensors.
@@ -224,7 +225,8 @@ void Trainer::Run::save_together(std::size_t epoch, bool epoch_ended, Staged min
   }
   saver->start([ranks = *writers, files = std::move(files), step = state.step, best = best_is_now()](
                    const CheckpointStore& store) mutable { write_together(ranks, store, step, files, best); });
-  stage->fill();
+  // Ranks copy as fast as their disks write, so one that is done waits for the others here and not in an exchange.
+  all_or_none(everyone, [&] { stage->fill(); }, {.timeout = no_deadline});
 }
 
 /// The averages under the parameters' names, with the buffers: the network that is judged.

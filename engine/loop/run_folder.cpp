@@ -130,6 +130,10 @@ std::string history_json(const Config& config, const RunState& state, const Exch
       while (list.size() < i) list.push_back(nullptr);
       list.push_back(late.seconds);
     }
+  for (Json& rank : ranks) {
+    Json& list = rank["waited_for"];
+    while (list.size() < state.epochs.size()) list.push_back(nullptr);
+  }
   Json& lists = ranks["0:0:0"];
   for (const EpochResult& epoch : state.epochs) {
     lists["loss"].push_back(epoch.train_loss);

@@ -15,18 +15,36 @@
 namespace tutti::engine {
 namespace {
 
-/// Calls `step` on all ranks, with the rank's number in front of its error.
+/// Files of other ranks take as long as their disks want. A rank that is lost fails the calls all the same.
+const CallOptions& until_written() {
+  static const CallOptions options{.timeout = no_deadline};
+  return options;
+}
+
+/// Calls `step` on all ranks, with the rank's number in front of its error. Every error becomes one that all ranks are
+/// told of, because they wait without a deadline.
 void on_all(Communicator& ranks, const std::function<void()>& step) {
-  all_or_none(ranks, [&] {
+  const auto named = [&] {
     const std::string who = "rank " + std::to_string(ranks.rank()) + ": ";
     try {
       step();
     } catch (const Error& error) {
-      throw Error(error.code(), who + error.what());
+      throw Error(error.code() == Code::invalid ? Code::invalid : Code::resource, who + error.what());
     } catch (const std::exception& error) {
       throw Error(Code::resource, who + error.what());
     }
-  });
+  };
+  all_or_none(ranks, named, until_written());
+}
+
+/// Returns true if all ranks have come here, so that none of them writes any more. A rank that is lost never comes.
+bool none_writes(Communicator& ranks) noexcept {
+  try {
+    ranks.barrier(until_written()).wait();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 /// A line for each file: bytes, checksum and name.
@@ -51,10 +69,10 @@ Manifest all_files(Communicator& ranks, const Manifest& mine) {
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   const std::vector<std::int64_t> length{static_cast<std::int64_t>(bytes.size())};
   std::vector<std::int64_t> lengths(ranks.rank() == 0 ? static_cast<std::size_t>(ranks.size()) : 0);
-  ranks.gather(length, lengths, 0).wait();
+  ranks.gather(length, lengths, 0, until_written()).wait();
   const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
   std::vector<std::uint8_t> all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
-  ranks.gatherv(bytes, all, counts, 0).wait();
+  ranks.gatherv(bytes, all, counts, 0, until_written()).wait();
   return files_of({reinterpret_cast<const char*>(all.data()), all.size()});
 }
 
@@ -74,7 +92,7 @@ void write_parts(Communicator& ranks, const CheckpointStore& store, std::uint64_
                   folder.string() +
                       " is not there: ranks write this checkpoint together, so all of them "
                       "have to see the folder of the run; give run= a shared one (rank 0 alone writes a state "
-                      "that all ranks have alike and that is below checkpoint.shard_from");
+                      "that all ranks have alike and that is below checkpoint.shard_from)");
     written = mine.stage->write(folder, mine.metadata);
   });
   Manifest all = all_files(ranks, written);
@@ -92,9 +110,13 @@ void write_together(Communicator& ranks, const CheckpointStore& store, std::uint
                     bool best) {
   try {
     write_parts(ranks, store, step, mine, best);
+  } catch (const Error& error) {
+    mine.stage->abandon();
+    const bool all_were_told = error.code() == Code::invalid || error.code() == Code::resource;
+    if (all_were_told && none_writes(ranks) && ranks.rank() == 0) store.abandon(step);
+    throw;
   } catch (...) {
     mine.stage->abandon();
-    if (ranks.rank() == 0) store.abandon(step);
     throw;
   }
 }

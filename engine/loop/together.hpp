@@ -24,7 +24,9 @@ struct RankFiles {
 /// Writes a checkpoint of `step` into the folder of `store`, which all ranks see. Rank 0 makes the folder, every rank
 /// writes its files, and rank 0, which is told their sizes and checksums, makes the manifest and the checkpoint. If a
 /// rank fails, all ranks throw its error, with its number, what was written is removed, and the checkpoint before stays
-/// the newest one. Collective on `ranks`, which nothing else uses meanwhile; blocks.
+/// the newest one. If a rank is lost, the others throw Error{peer_lost}, and what was written is left to the next run's
+/// store to remove, as some may still be writing. Collective on `ranks`, which nothing else uses meanwhile; blocks,
+/// without a deadline, as long as the ranks' disks want.
 ///
 /// A rank gives and gets a number of bytes that does not depend on how many ranks there are; rank 0 gets 12 bytes and a
 /// name for each file.

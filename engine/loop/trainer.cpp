@@ -225,6 +225,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
                      .metrics = held_out.metrics,
                      .samples_per_second = samples / phases.wall(),
                      .phases = phases,
+                     .ranks = size(everyone.size()),
                      .waited_for = waited_for};
   state.epoch_loss = state.epoch_samples = 0;
   if (schedule.observes()) schedule.observe(epoch, error_of(state.validations.back()));
@@ -295,10 +296,12 @@ TrainResult Trainer::Run::run() {
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
-  all_or_none(everyone, [&] {
-    if (folder) folder->history(state, strategy->stats());
-    if (saver) saver->wait();
-  });
+  all_or_none(everyone,
+              [&] {
+                if (saver) saver->wait();  // first, so that no other error hides that of a checkpoint
+                if (folder) folder->history(state, strategy->stats());
+              },
+              {.timeout = no_deadline});
   TrainResult result{.losses = state.losses,
                      .epochs = state.epochs,
                      .validations = state.validations,

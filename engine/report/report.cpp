@@ -94,9 +94,10 @@ std::string shares(const EpochResult& r) {
     return std::string(text);
   };
   std::string all = share("compute", spent.compute);
-  if (r.waited_for.size() > 1) {
+  if (r.ranks > 1) {
     all += ", " + share("communication", spent.communication) + ", " + share("waiting", spent.waiting);
-    if (spent.waiting > 0.005 * spent.wall()) all += " (most for rank " + std::to_string(r.latest().rank) + ")";
+    if (!r.waited_for.empty() && spent.waiting > 0.005 * spent.wall())
+      all += " (most for rank " + std::to_string(r.latest().rank) + ")";
   }
   return all + ", " + share("load", spent.load) + ", " + share("other", spent.other);
 }

@@ -37,6 +37,7 @@ struct EpochResult {
   Metrics metrics = {};
   double samples_per_second = 0;  ///< of all ranks together, during training only
   PhaseTimes phases = {};         ///< time of the epoch's training, mean over the ranks
+  std::size_t ranks = 1;          ///< that trained together in it
   /// The ranks that the others waited for most, in the order of the ranks: most_named of them, or in a run of no more
   /// ranks all, whose sum is phases.waiting.
   std::vector<WaitedFor> waited_for = {};
@@ -48,7 +49,7 @@ struct EpochResult {
 };
 
 /// "compute 80 %, communication 12 %, waiting 5 % (most for rank 2), load 1 %, other 2 %": the shares of an epoch's
-/// phases. With a single rank, communication and waiting are left out.
+/// phases. With a single rank, communication and waiting are left out; the latest rank, where nobody was late.
 std::string shares(const EpochResult& result);
 
 /// Progress after a step.

@@ -182,6 +182,19 @@ TEST_F(DamagedTest, AManifestNamesFilesOfItsFolderOnly) {
   EXPECT_THAT(damage(), HasSubstr("manifest.json:"));
 }
 
+TEST_F(DamagedTest, AManifestOfFilesOf65536RanksIsRead) {
+  const std::uint64_t state = fs::file_size(newest_ / "state.json");
+  Manifest files{{"state.json", {.bytes = state, .crc32 = 0}}};
+  for (int rank = 0; rank < 65'536; ++rank)
+    for (const char* what : {"optimizer", "strategy"})
+      files[std::string(what) + "-" + std::to_string(rank) + ".safetensors"] = {UINT64_MAX, UINT32_MAX};
+  write_manifest(newest_, files);
+  EXPECT_THAT(damage(false), HasSubstr("optimizer-0.safetensors: is missing")) << "all of it is read";
+  ListedFiles listed(newest_);
+  EXPECT_FALSE(listed.check("model.safetensors"));
+  EXPECT_THAT(refusal([&] { listed.check("strategy-65535.safetensors"); }), HasSubstr("is missing"));
+}
+
 TEST_F(DamagedTest, CheckpointsOfEarlierVersionsHaveNoManifest) {
   put(newest_ / "state.json", replaced(state_at(24).json(), " \"manifest\": true,\n", ""));
   fs::remove(newest_ / "manifest.json");

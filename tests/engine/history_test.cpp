@@ -42,6 +42,7 @@ class Course {
       EpochResult result;
       result.epoch = state_.epoch;
       result.step = state_.step;
+      result.ranks = 12;
       result.waited_for = {{0, 0.25}, {4, 0.5}};
       state_.epochs.push_back(result);
     }
@@ -102,6 +103,7 @@ TEST_F(HistoryTest, EveryCheckpointHasItsPast) {
     EXPECT_EQ(state.epochs.size(), step / 10);
     EXPECT_EQ(state.validations.size(), step / 10);
   }
+  EXPECT_EQ(at(40).epochs[3].ranks, 12U);
   EXPECT_EQ(at(40).epochs[3].waited_for, (std::vector<WaitedFor>{{0, 0.25}, {4, 0.5}}));
   EXPECT_EQ(at(40).validations[3].metrics, (Metrics{{"accuracy", 0.5}}));
 }
@@ -188,6 +190,7 @@ TEST(EpochRecords, OfAnEarlierVersionHaveTheSecondsOfAllRanks) {
       "\n",
       "here");
   ASSERT_EQ(past.epochs.size(), 1U);
+  EXPECT_EQ(past.epochs[0].ranks, 2U);
   EXPECT_EQ(past.epochs[0].waited_for, (std::vector<WaitedFor>{{0, 0.5}, {1, 0.25}}));
 }
 
@@ -215,6 +218,8 @@ TEST_F(HistoryTest, DamageIsNamedWithItsFile) {
   other = whole;
   other[other.size() - 1] = ' ';
   EXPECT_THAT(with(other, false), HasSubstr("its end is missing"));
+  EXPECT_THAT(refusal([&] { read_history(folder_, {.file = "history.jsonl", .losses = 3}, true); }),
+              HasSubstr("not as many losses"));
   fs::remove(file);
   EXPECT_THAT(fault(12), HasSubstr("history.jsonl: is missing"));
   std::string state = contents(folder_ / "step-12/state.json");
@@ -222,6 +227,12 @@ TEST_F(HistoryTest, DamageIsNamedWithItsFile) {
   std::ofstream(fs::path(temporary_.path()) / "state.json") << state;
   EXPECT_THAT(refusal([&] { RunState::read(fs::path(temporary_.path()) / "state.json"); }),
               HasSubstr("is no history of a run"));
+  state = contents(folder_ / "step-12/state.json");
+  const std::size_t at_bytes = state.find("\"bytes\": ");
+  state.replace(at_bytes, state.find(',', at_bytes) - at_bytes, "\"bytes\": 0");
+  std::ofstream(fs::path(temporary_.path()) / "state.json", std::ios::trunc) << state;
+  EXPECT_THAT(refusal([&] { RunState::read(fs::path(temporary_.path()) / "state.json"); }),
+              HasSubstr("the history has 0 bytes with 12 losses, 1 epochs and 1 validations"));
 }
 
 }  // namespace

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "engine/loop/run_folder.hpp"
 #include "engine/report/forecast.hpp"
 #include "engine/report/report.hpp"
 #include "engine/report/step_times.hpp"
+#include "tests/support/contents.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/worlds.hpp"
 
 namespace tutti::engine {
@@ -241,8 +246,33 @@ TEST(Report, NamesTheRankThatOthersWaitFor) {
   EpochResult result;
   result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};
   EXPECT_EQ(shares(result), "compute 70 %, load 1 %, other 4 %");
+  result.ranks = 3;
   result.waited_for = {{0, 0.1}, {1, 0.2}, {2, 1.0}};
   EXPECT_EQ(shares(result), "compute 70 %, communication 12 %, waiting 13 % (most for rank 2), load 1 %, other 4 %");
+}
+
+TEST(RunFolder, ListsWaitsByEpochWithNullWhereARankWasNotNamed) {
+  const testing::TemporaryFolder temporary;
+  Config config;
+  config.run = (std::filesystem::path(temporary.path()) / "run").string();
+  RunState done;
+  done.epochs.resize(3);
+  done.epochs[1].waited_for = {{4, 0.5}};
+  RunFolder(config, 12, {}).history(done, {});
+  const auto ranks = nlohmann::json::parse(testing::contents(config.run + "/history.json")).at("history");
+  EXPECT_EQ(ranks.at("0:0:4").at("waited_for"), nlohmann::json::parse("[null, 0.5, null]"));
+  EXPECT_EQ(ranks.at("0:0:0").at("loss").size(), 3U);
+}
+
+// Of more ranks than are named, only those that were late are told.
+TEST(Report, TellsOfCommunicationWithOneRankLateOrNone) {
+  EpochResult result;
+  result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};
+  result.ranks = 12;
+  result.waited_for = {{7, 1.3}};
+  EXPECT_EQ(shares(result), "compute 70 %, communication 12 %, waiting 13 % (most for rank 7), load 1 %, other 4 %");
+  result.waited_for = {};
+  EXPECT_EQ(shares(result), "compute 70 %, communication 12 %, waiting 13 %, load 1 %, other 4 %");
 }
 
 }  // namespace

@@ -278,8 +278,47 @@ TEST(SamplerProgress, RefusesAnotherRunsPlace) {
               AllOf(HasSubstr("seed=1"), HasSubstr("found samples=50 seed=2")));
   for (const char* bad :
        {"", "epoch=", "epoch=1 steps=2x", "epoch=1 steps=2x8@0 x", "epoch=1 steps=2x8@1,, x",
-        "epoch=1 steps=2x8@4294967296 ", "epoch=1 steps=2x8@2147483648 ", "epoch=1 steps=4294967297x8@1 "})
+        "epoch=1 steps=2x8@4294967296 ", "epoch=1 steps=2x8@2147483648 ", "epoch=1 steps=4611686018427387905x8@1 ",
+        "epoch=1 steps=4611686018427387904x8@1,1x8@1 ", "epoch=1 steps=2x4611686018427387905@1 "})
     EXPECT_THAT(refusal([&] { Progress::parse(bad); }), HasSubstr("no place in an epoch")) << bad;
+}
+
+// Saved places of data sets with more than 2^32 samples, through their text.
+TEST(SamplerProgress, CountsAsFarAsSamplesDo) {
+  constexpr std::size_t most = std::size_t{1} << 62;
+  const Sampler::Plan plan{.samples = most, .batch = 8, .seed = 5, .shuffle = Shuffle::keyed};
+  for (const std::size_t steps : {std::size_t{1} << 31, (std::size_t{1} << 32) + 1, most / 8 - 1}) {
+    Sampler whole(plan), rest(plan);
+    const Progress place = Progress::parse(whole.progress(steps).text());
+    EXPECT_EQ(place, whole.progress(steps));
+    rest.resume(place);
+    EXPECT_EQ(rest.first_step(), steps);
+    EXPECT_EQ(rest.local(steps), whole.local(steps));
+    Sampler wider({.samples = most, .batch = 16, .seed = 5, .shuffle = Shuffle::keyed});
+    wider.resume(place);
+    EXPECT_EQ(wider.local(wider.first_step()).front(), whole.local(steps).front());
+  }
+}
+
+TEST(SamplerProgress, OfMoreStepsThanSamplesLeavesNone) {
+  for (const Way way : {Way::batch, Way::contiguous, Way::strided, Way::file})
+    for (const char* steps : {"4611686018427387904x8@2", "4611686018427387904x3@2", "4611686018427387904x4@1"}) {
+      Sampler sampler({.samples = 100, .batch = 8, .size = 2, .seed = 3, .way = way, .files = {60, 40}});
+      Progress place = Progress::parse("epoch=0 steps=" + std::string(steps) + " x");
+      place.data.clear();
+      sampler.resume(place);
+      EXPECT_EQ(sampler.first_step(), sampler.steps()) << steps;
+    }
+}
+
+// Of two ranks the second has taken nothing, in however many steps of one sample.
+TEST(SamplerProgress, RanksWithoutSharesKeepTheirs) {
+  for (const std::size_t steps : {std::size_t{50}, std::size_t{1} << 62}) {
+    Rest rest(Way::strided, 101, {});
+    rest.take({.size = 2, .batch = 1, .steps = steps});
+    ASSERT_EQ(rest.size(), 50 + (steps == 50 ? 1U : 0U));
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(rest.place(i), 2 * i + 1);
+  }
 }
 
 TEST(Sampler, RefusesBatchesThatCannotBeCutEvenly) {

@@ -60,6 +60,12 @@ class Shards(InFolder):
         whole = bytearray(shard.read_bytes())
         whole[-3] ^= 4
         shard.write_bytes(whole)
+        refused = [command("checkpoint", "export", shard.parent, "--to", "damaged.safetensors", cwd=self.folder),
+                   command("train", *WORDS, "run=begun", f"model.from={shard.parent}", cwd=self.folder)]
+        for done in refused:
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertIn("step-10/shard-1-of-2.safetensors: is damaged: its checksum is wrong", done.stderr)
+        self.assertFalse((self.folder / "damaged.safetensors").exists())
         said = self.train("-np", 2, "--resume", "part", "epochs=4")
         self.assertRegex(said, r"skipping a damaged checkpoint: .*step-10/shard-1-of-2.safetensors")
         self.assertEqual(self.tensors("part"), self.tensors("whole"))

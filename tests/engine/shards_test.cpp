@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -28,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using tutti::testing::caught;
 using tutti::testing::contents;
 using tutti::testing::refusal;
@@ -221,6 +223,69 @@ TEST(Together, AFailureOfOneRankIsOneLineForAllAndTheOlderOneStays) {
   EXPECT_EQ(fault_of(folder / "step-8", true), "");
 }
 
+/// Changes the byte at this place from the end.
+void flip(const fs::path& file, std::size_t from_end) {
+  std::string bytes = contents(file);
+  bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 4);
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+TEST(Shards, WithAFlippedBitAreRefused) {
+  const testing::TemporaryFolder temporary;
+  const fs::path folder = fs::path(temporary.path()) / "checkpoints", step = folder / "step-8";
+  const CheckpointStore store(folder, 0, true);
+  on_inproc(3, [&](Communicator& world) { write_shards(world, store); });
+  flip(step / shard_name(0, 3), 3);  // of the network
+  const std::string shard = (step / shard_name(0, 3)).string();
+  EXPECT_EQ(refusal([&] { arrays_of(step, "model.safetensors", true); }),
+            shard + ": is damaged: its checksum is wrong");
+  EXPECT_NO_THROW(arrays_of(step, "model.safetensors", false)) << "checksums are left out";
+  flip(step / shard_name(0, 3), 3);
+  flip(step / shard_name(2, 3), 3);  // of the optimizer's state alone
+  EXPECT_NO_THROW(arrays_of(step, "model.safetensors", true));
+  EXPECT_THAT(refusal([&] { arrays_of(step, "optimizer.safetensors", true); }), HasSubstr(shard_name(2, 3)));
+  fs::remove(step / "manifest.json");
+  EXPECT_NO_THROW(arrays_of(step, "optimizer.safetensors", true)) << "nothing tells";
+}
+
+// What a rank writes of its own has no checksum of each tensor.
+TEST(Together, AFlippedBitInAFileOfARankIsFound) {
+  const testing::TemporaryFolder temporary;
+  const fs::path folder = fs::path(temporary.path()) / "checkpoints", step = folder / "step-8";
+  const CheckpointStore store(folder, 0, true);
+  on_inproc(1, [&](Communicator& world) {
+    const ShardedTensor form{"model.safetensors", {"weight", DType::f32, {100}}};
+    const auto stage = std::make_shared<Stage>(
+        std::vector<StagedFile>{{"model.safetensors", {staged_bytes("weight", form, 0, {0, 0, 400})}}}, 1 << 20);
+    stage->fill();
+    write_together(world, store, 8, {.stage = stage, .metadata = {}, .texts = {{RunState::file, a_state()}}}, false);
+  });
+  EXPECT_NO_THROW(arrays_of(step, "model.safetensors", true));
+  flip(step / "model.safetensors", 3);
+  EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }),
+              HasSubstr("model.safetensors: is damaged: its checksum is wrong"));
+  fs::resize_file(step / "model.safetensors", 100);
+  EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }), HasSubstr("has 100 bytes of"));
+  // A file beside another program's manifest is none of a checkpoint.
+  fs::remove(step / RunState::file);
+  std::ofstream(step / "manifest.json", std::ios::trunc) << "[]";
+  EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }), Not(HasSubstr("manifest")));
+}
+
+// The disk of rank 1 takes longer than a call may.
+TEST(Together, ASlowDiskIsNoFailure) {
+  const testing::TemporaryFolder temporary;
+  const fs::path folder = fs::path(temporary.path()) / "checkpoints";
+  const CheckpointStore store(folder, 0, true);
+  Settings settings = tutti::testing::test_settings("inproc");
+  settings.timeout = 0.5;
+  tutti::testing::run_ranks(3, settings, [&](Communicator& world) {
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    write_shards(world, store);
+  });
+  EXPECT_EQ(fault_of(folder / "step-8", true), "");
+}
+
 TEST(Shards, ThatAreNotWhatTheirListSaysAreRefused) {
   const testing::TemporaryFolder temporary;
   const fs::path folder = fs::path(temporary.path()) / "checkpoints", step = folder / "step-8";
@@ -231,7 +296,10 @@ TEST(Shards, ThatAreNotWhatTheirListSaysAreRefused) {
     std::string text = whole;
     text.replace(text.find(what), what.size(), by);
     std::ofstream(step / shards_file, std::ios::trunc) << text;
-    const std::string said = refusal([&] { arrays_of(step, "model.safetensors", true); });
+    EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }),
+                HasSubstr((step / shards_file).string() + ": "))
+        << "it is not what the manifest says";
+    const std::string said = refusal([&] { arrays_of(step, "model.safetensors", false); });
     EXPECT_THAT(said, HasSubstr(step.string())) << by;
     return said;
   };

@@ -32,6 +32,7 @@ EpochResult whole(const std::vector<EpochResult>& epochs, double& samples) {
     all.phases.waiting += each.phases.waiting;
     all.phases.load += each.phases.load;
     all.phases.other += each.phases.other;
+    all.ranks = std::max(all.ranks, each.ranks);
     samples += each.samples_per_second * each.phases.wall();
     for (const engine::WaitedFor& late : each.waited_for) {
       const auto found = std::ranges::find(all.waited_for, late.rank, &engine::WaitedFor::rank);
@@ -50,9 +51,10 @@ std::string speed(const std::vector<EpochResult>& epochs) {
   const auto seconds = [&](double spent) { return fmt::format("{:.3g} s", images * spent / samples); };
   std::string text = fmt::format("{:.0f} samples/s; time per 5,120 samples {}: compute {}", samples / all.phases.wall(),
                                  seconds(all.phases.wall()), seconds(all.phases.compute));
-  if (all.waited_for.size() > 1)
-    text += fmt::format(", communication {}, waiting {} (most for rank {})", seconds(all.phases.communication),
-                        seconds(all.phases.waiting), all.latest().rank);
+  if (all.ranks > 1)
+    text +=
+        fmt::format(", communication {}, waiting {}{}", seconds(all.phases.communication), seconds(all.phases.waiting),
+                    all.waited_for.empty() ? "" : fmt::format(" (most for rank {})", all.latest().rank));
   return text + fmt::format(", load {}, other {}", seconds(all.phases.load), seconds(all.phases.other));
 }
 
@@ -79,7 +81,7 @@ std::string summary(const engine::Config& config, const engine::TrainResult& res
     text += line("best", fmt::format("{} in epoch {} of {}", value_of(result.validations[result.best_validation - 1]),
                                      result.best_epoch, result.epochs.size()));
   if (!result.epochs.empty()) text += line("speed", speed(result.epochs));
-  if (!result.epochs.empty() && result.epochs.back().waited_for.size() > 1)
+  if (!result.epochs.empty() && result.epochs.back().ranks > 1)
     text += line("exchange", fmt::format("{} exchange{}, to which each rank gave {:.4g} MB", result.exchanged.exchanges,
                                          result.exchanged.exchanges == 1 ? "" : "s",
                                          1e-6 * static_cast<double>(result.exchanged.bytes)));
