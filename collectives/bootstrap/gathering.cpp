@@ -130,20 +130,20 @@ Branch branch_of(int rank, int size, int fan_out) {
 
 namespace {
 
-constexpr const char* folder = "tree";
+constexpr const char* tree_keys = "tree";
 
 std::string all_key(std::string_view name) { return std::string(name) + "/all"; }
 
 }  // namespace
 
 void answer_all(Store& store, std::string_view name, const Texts& texts) {
-  set_long(store, std::string(folder) + "/" + all_key(name), "=" + texts.bytes());
+  set_long(store, std::string(tree_keys) + "/" + all_key(name), "=" + texts.bytes());
 }
 
 struct Gathering::Impl {
   explicit Impl(Gatherers gatherers)
       : who(std::move(gatherers)),
-        store(make_prefix_store(who.store, folder)),
+        store(make_prefix_store(who.store, tree_keys)),
         at(branch_of(who.rank, who.size, who.fan_out)) {
     const bool links = who.store->is_one_server() && !who.secret.empty();
     if (links && who.rank != 0 && !at.children.empty()) serve();

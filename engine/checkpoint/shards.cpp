@@ -59,6 +59,7 @@ ShardsIndex read_index(const fs::path& file) {
     if (found.shards == 0 || found.shards > most_shards || !all.at("shards").is_number_unsigned())
       refuse(file, "has no number of shards from 1 to " + std::to_string(most_shards));
     for (const Json& entry : all.at("tensors")) found.tensors.push_back(tensor_of(entry));
+    static_cast<void>(pieces_of(found.tensors, 0, found.shards));  // that they can be counted together
     return found;
   } catch (const Json::exception& error) {
     refuse(file, std::string("is no list of shards: ") + error.what());
