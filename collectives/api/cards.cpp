@@ -101,4 +101,11 @@ bool Cards::none_has(std::string_view provider) const {
   return std::ranges::none_of(hosts_, [&](const HostCard& one) { return one.domains.contains(provider); });
 }
 
+bool Cards::all_connect_by(std::string_view provider, std::span<const std::string> order) const {
+  if (!all_have(provider) || share_one_host()) return false;
+  const auto stays_on_a_host = [](std::string_view name) { return name == "shm" || name == "inproc"; };
+  const auto earlier = order.first(static_cast<std::size_t>(std::ranges::find(order, provider) - order.begin()));
+  return std::ranges::all_of(earlier, [&](const std::string& name) { return stays_on_a_host(name) || none_has(name); });
+}
+
 }  // namespace tutti

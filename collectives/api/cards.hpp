@@ -45,11 +45,14 @@ class Cards {
 
   /// True by rank if `rank` and that one may try to connect by this provider; the same in both directions.
   std::vector<bool> may_try(int rank, std::string_view provider) const;
-  /// True if the provider is viable on all ranks, in one domain; on no rank.
-  bool all_have(std::string_view provider) const;
-  bool none_has(std::string_view provider) const;
+  /// True if every rank connects by this provider when its turn comes: all have it, there are several hosts, and no
+  /// rank has one of those before it in `order` that leads to other hosts. All ranks know this alike, whatever they
+  /// have.
+  bool all_connect_by(std::string_view provider, std::span<const std::string> order) const;
 
  private:
+  bool all_have(std::string_view provider) const;
+  bool none_has(std::string_view provider) const;
   int numa_node(int rank) const;
 
   Texts texts_;

@@ -106,19 +106,6 @@ class Wirer {
     return std::ranges::all_of(ranks, [&](int rank) { return cards().share_a_host(bootstrap_.rank, rank); });
   }
 
-  // True if every rank of the job connects by this provider now: all have it, no earlier one has connected ranks of two
-  // hosts, and there are several. All ranks know this alike.
-  bool all_connect_by(const Provider& one) const {
-    if (!gathering_ || !cards().all_have(one.name)) return false;
-    for (const std::string& earlier : words_of(settings_.transport)) {  // and not those that this rank has
-      if (earlier == one.name) break;
-      if (!stays_on_a_host(earlier) && !cards().none_has(earlier)) return false;
-    }
-    return !cards().share_one_host();
-  }
-
-  static bool stays_on_a_host(std::string_view name) { return name == "shm" || name == "inproc"; }
-
   std::vector<int> peers_for(const Provider& one) const {
     const std::vector<bool> may = cards().may_try(bootstrap_.rank, one.name);
     std::vector<int> peers;
@@ -147,7 +134,7 @@ class Wirer {
     rendezvous.listener = &listener_;
     rendezvous.until = until_;
     rendezvous.native = bootstrap_.native;
-    if (all_connect_by(one))
+    if (gathering_ && cards().all_connect_by(one.name, words_of(settings_.transport)))
       rendezvous.exchange = [this](std::string_view name, const Text& mine) {
         return gathering_->exchange(name, mine);
       };
