@@ -2,9 +2,8 @@
 #include <thread>
 
 #include "benchmarks/growth/heap.hpp"
+#include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
-#include "tutti/bootstrap.hpp"
-#include "tutti/communicator.hpp"
 
 namespace tutti::growth {
 namespace {
@@ -13,26 +12,13 @@ struct Made {
   double allocations = 0, bytes = 0, seconds = 0;  // of one more group, on both ranks together
 };
 
-Settings settings_in_threads() {
-  Settings settings;
-  settings.transport = "inproc";
-  settings.job = "growth";
-  settings.tuning = "off";
-  return settings;
-}
-
 /// Two ranks make groups of both, while `alive` others are there.
 Made group_beside(std::int64_t alive) {
   constexpr int more = 64;
   const std::shared_ptr<Store> store = make_local_store();
   Made made;
   const auto play = [&](int rank) {
-    Bootstrap self;
-    self.rank = rank;
-    self.size = 2;
-    self.store = store;
-    self.settings = settings_in_threads();
-    Communicator world = Communicator::connect(self);
+    Communicator world = world_of_thread(store, rank, 2);
     std::vector<Communicator> groups;
     groups.reserve(static_cast<std::size_t>(alive) + more);
     for (std::int64_t i = 0; i < alive; ++i) groups.push_back(world.dup());

@@ -43,7 +43,7 @@ Measured measure(const Law& law);
 /// The table as Markdown: part, quantity, how, the values at 64, 1,024, 8,192 and 65,536, exponent, bound.
 std::string table_of(const std::vector<Measured>& rows);
 
-// What is asked, one function for each file.
+// Each file of this folder has one function, which returns its laws.
 std::vector<Law> start_laws();
 std::vector<Law> memory_laws();
 std::vector<Law> call_laws();

@@ -2,17 +2,14 @@
 #include <memory>
 
 #include "benchmarks/growth/heap.hpp"
+#include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "collectives/api/agreement.hpp"
 #include "collectives/api/cards.hpp"
 #include "collectives/bootstrap/gathering.hpp"
-#include "tutti/bootstrap.hpp"
-#include "tutti/communicator.hpp"
 
 namespace tutti::growth {
 namespace {
-
-constexpr int ranks_of_a_host = 8;
 
 Settings settings_of_the_job() {
   Settings settings;
@@ -33,10 +30,9 @@ std::shared_ptr<Store> store_of_a_job(int size, const Settings& settings) {
   static_cast<void>(agree_with_first(root, first));
   Texts cards, addresses;
   for (int rank = 0; rank < size; ++rank) {
-    const std::string host = "5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + std::to_string(rank / ranks_of_a_host);
-    const std::string name = "node" + std::to_string(rank / ranks_of_a_host);
-    cards.add("0 0-7", host + "\n" + name + "\n\ntcp=\n");
-    addresses.add("0123456789abcdef 40001", "tcp 2\n" + name + "\n" + host + "\n=\n10.1.2.3 0 eth0\n");
+    cards.add("0 0-7", host_of(rank) + "\n" + host_name_of(rank) + "\n\ntcp=\n");
+    const Text address = tcp_text_of(rank);
+    addresses.add(address.own, address.shared);
   }
   launchers::answer_all(*store, "cards", cards);
   launchers::answer_all(*store, "tcp addresses", addresses);

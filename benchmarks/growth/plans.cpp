@@ -3,14 +3,13 @@
 #include <chrono>
 #include <numeric>
 
+#include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "collectives/plan/footprint.hpp"
 #include "tutti/topology.hpp"
 
 namespace tutti::growth {
 namespace {
-
-constexpr int ranks_of_a_host = 8;
 
 Hosts hosts_of(int size) {
   std::vector<int> host(static_cast<std::size_t>(size));

@@ -2,10 +2,9 @@
 #include <ctime>
 #include <thread>
 
+#include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "transports/core/work_set.hpp"
-#include "tutti/bootstrap.hpp"
-#include "tutti/communicator.hpp"
 
 namespace tutti::growth {
 namespace {
@@ -14,19 +13,9 @@ namespace {
 double wake_beside(std::int64_t workers) {
   constexpr int arrivals = 2000;
   const std::shared_ptr<Store> store = make_local_store();
-  const auto world_of = [&](int rank) {
-    Bootstrap self;
-    self.rank = rank;
-    self.size = 2;
-    self.store = store;
-    self.settings.transport = "inproc";
-    self.settings.job = "growth";
-    self.settings.tuning = "off";
-    return Communicator::connect(self);
-  };
   const int end = static_cast<int>(workers);
   std::thread peer([&] {
-    Communicator world = world_of(1);
+    Communicator world = world_of_thread(store, 1, 2);
     for (int i = 0; i < arrivals; ++i) {
       int go = 0;
       world.recv(Buffer(&go, 1), 0, end).wait();
@@ -36,7 +25,7 @@ double wake_beside(std::int64_t workers) {
   });
   double seconds = 0;
   {
-    Communicator world = world_of(0);
+    Communicator world = world_of_thread(store, 0, 2);
     std::vector<int> values(static_cast<std::size_t>(workers));
     std::vector<Work> receives(values.size());
     WorkSet works;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "collectives/bootstrap/gathering.hpp"
 #include "tests/support/counting_store.hpp"
@@ -17,15 +18,6 @@ namespace {
 using launchers::Gatherers;
 using launchers::Gathering;
 using testing::CountingStore;
-
-constexpr int ranks_of_a_host = 8;
-
-/// What tcp tells of a rank of 1,000 hosts of eight.
-Text told_by(int rank) {
-  const std::string host = std::to_string(rank / ranks_of_a_host);
-  return {"0123456789abcdef 40001",
-          "tcp 2\nnode" + host + "\n5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + host + "\n=\n10.1.2.3 0 eth0\n"};
-}
 
 Gatherers gatherers(int rank, int size, const std::shared_ptr<Store>& store) {
   Gatherers who;
@@ -46,7 +38,7 @@ struct Asked {
 Asked gathered(int size, const std::shared_ptr<CountingStore>& store) {
   std::vector<std::unique_ptr<Gathering>> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<Gathering>(gatherers(rank, size, store)));
-  for (int rank = size - 1; rank >= 0; --rank) ranks[static_cast<std::size_t>(rank)]->give("cards", told_by(rank));
+  for (int rank = size - 1; rank >= 0; --rank) ranks[static_cast<std::size_t>(rank)]->give("cards", tcp_text_of(rank));
   const int all = store->is_one_server() ? 1 : std::max(1, size / 512);  // one of so many reads
   ranks[0]->take("cards");
   const auto root = static_cast<double>(store->requests), root_bytes = static_cast<double>(store->bytes);
@@ -97,7 +89,7 @@ double seconds_of_the_server(std::int64_t size) {
     }
     for (const char* const name : {"cards", "addresses"}) {
       for (auto rank = static_cast<int>(size) - 1; rank >= 0; --rank)
-        ranks[static_cast<std::size_t>(rank)]->give(name, told_by(rank));
+        ranks[static_cast<std::size_t>(rank)]->give(name, tcp_text_of(rank));
       for (const auto& one : ranks) one->take(name);
     }
     while (!ranks.empty()) ranks.pop_back();

@@ -167,7 +167,7 @@ struct Gathering::Impl {
   }
 
   void join_parent() {
-    const std::string place = word_of(*store, link_key(at.parent), at.parent, 1);
+    const std::string place = word_of(link_key(at.parent), at.parent, 1);
     if (place.empty()) return;  // the parent cannot serve
     for (const Endpoint& one : parse_store_card(place).endpoints) {
       if (try_parent(one)) return;
@@ -201,10 +201,10 @@ struct Gathering::Impl {
   }
 
   /// A value that `rank` sets in the job's store; who has ended or does not come is named.
-  std::string word_of(Store& from, const std::string& key, int rank, int links) {
+  std::string word_of(const std::string& key, int rank, int links) {
     const Deadline until = later(who.until, links);
     try {
-      return from.wait_unless(key, departure_key(rank), until);
+      return store->wait_unless(key, departure_key(rank), until);
     } catch (const Error& error) {
       if (error.code() != Code::timeout) throw;
       throw store_rules::not_joined({&rank, 1}, who.patience);
@@ -289,7 +289,7 @@ struct Gathering::Impl {
   }
 
   std::string word_of_root(const std::string& key, int links) {
-    return whole_value(*store, key, word_of(*store, key, 0, links), later(who.until, links));
+    return whole_value(*store, key, word_of(key, 0, links), later(who.until, links));
   }
 
   /// The launcher's or the store's word about the parent, if there is one, is the better error.

@@ -88,7 +88,7 @@ class Blocks {
     return {from, begin(first + n) - from};
   }
   /// The same blocks stored in the order first, first + 1, ..., first - 1 (modulo parts()); index 0 is block `first`.
-  /// Of blocks that are not rotated themselves.
+  /// Blocks that are rotated already must not be rotated again.
   Blocks rotated(int first) const noexcept;
   int parts() const noexcept { return parts_; }
   std::size_t largest() const noexcept { return table_ != nullptr ? table_->largest() : each_ + (longer_ > 0 ? 1 : 0); }

@@ -52,8 +52,8 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const CallRecord& last_completed() const noexcept { return completed_; }
   std::uint32_t last_begun() const noexcept { return sequence_; }
 
-  /// What is known here of the calls of another rank, from its answers to the watchdog's questions or from ranks that
-  /// wait for it.
+  /// This rank's knowledge of the calls of another one. It comes from the other's answers to the watchdog's questions,
+  /// or from ranks that wait for the other.
   struct Answer {
     Clock::time_point at{};     ///< when what is known was so
     Clock::time_point asked{};  ///< of the first question that it has not answered yet; none: the epoch
@@ -89,7 +89,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// All ranks that are known not to have made the call, or not to answer, as above; in ascending order.
   std::vector<int> ends_of_chains(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
 
-  /// Who waits for this rank in a late call, and the end of the chain that they were told.
+  /// The ranks that wait for this one in a late call, and the end of the chain that they were told.
   struct Late {
     std::vector<int> askers;  // world ranks
     End told;

@@ -154,7 +154,7 @@ void History::append(const std::string& lines, const HistoryMark& mark_after) co
   };
   const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (!out) fail("opened");
-  // What is beyond was written by a process that was killed before its checkpoint was there.
+  // Bytes behind these were written by a process that was killed before it had written the checkpoint that needs them.
   auto at = static_cast<off_t>(mark_after.bytes - lines.size());
   if (::ftruncate(out.fd(), at) != 0) fail("cut");
   for (std::string_view rest = lines; !rest.empty();) {

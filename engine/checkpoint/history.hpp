@@ -28,7 +28,7 @@ struct HistoryMark {
   bool operator==(const HistoryMark&) const = default;
 };
 
-/// Whether a file's name is that of a history in the folder of the checkpoints.
+/// Returns true if a file of this name in the folder of the checkpoints is a history.
 bool is_history(std::string_view name) noexcept;
 
 /// Reads the past at `mark` of the checkpoints in `folder`, line by line. With `sums`, its checksum is compared. Throws

@@ -35,8 +35,8 @@ struct ShardPiece {
   bool operator==(const ShardPiece&) const = default;
 };
 
-/// What is in shard `shard` of `shards`. The sizes of two shards differ by less than 16 bytes. Throws Error{invalid} if
-/// the tensors' bytes are more than can be counted.
+/// Returns the pieces in shard `shard` of `shards`. The sizes of two shards differ by less than 16 bytes. Throws
+/// Error{invalid} if the tensors' bytes are more than can be counted.
 std::vector<ShardPiece> pieces_of(std::span<const ShardedTensor> tensors, std::size_t shard, std::size_t shards);
 
 /// "shard-3-of-16.safetensors".

@@ -16,7 +16,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 16};
 
-/// Of a state with its own lists, and of one with a history; an earlier version knows the first alone.
+/// The format of a state that has its lists in it, which earlier versions wrote, and of one that has them in a history.
 constexpr int listed_version = 1, marked_version = 2;
 
 }  // namespace

@@ -85,19 +85,7 @@ TEST(KeyedSampler, GoesOnAtOtherNumbersOfRanksWithEverySampleOnce) {
   for (const bool in_blocks : {false, true})
     for (const Way way : all_ways)
       for (int first = 1; first <= 8; ++first)
-        for (int second = 1; second <= 8; ++second) {
-          Sampler::Plan plan = plan_of(way, in_blocks);
-          Seen seen;
-          const auto before = on_ranks(plan, first, {.epoch = 3});
-          look(before, 0, 2, seen);
-          const auto between = on_ranks(plan, second, Progress::parse(before[0].progress(2).text()));
-          look(between, 2, 4, seen);
-          plan.batch = 12;
-          const auto after = on_ranks(plan, first, between.back().progress(4));
-          look(after, after[0].first_step(), after[0].steps(), seen);
-          EXPECT_EQ(seen.times.size(), 103U) << label(way, Remainder::uneven, first) << ", then " << second;
-          for (const auto& [id, times] : seen.times) EXPECT_EQ(times, 1) << label(way, Remainder::uneven, first);
-        }
+        for (int second = 1; second <= 8; ++second) expect_each_once_over(plan_of(way, in_blocks), first, second);
 }
 
 TEST(KeyedSampler, DropsAndPadsAsFewAsAList) {

@@ -240,20 +240,8 @@ TEST(SamplerGrains, AreTheSameOnAnyNumberOfRanks) {
 TEST(SamplerProgress, GoesOnAtOtherNumbersOfRanksWithEverySampleOnce) {
   for (const Way way : all_ways)
     for (int first = 1; first <= 8; ++first)
-      for (int second = 1; second <= 8; ++second) {
-        Sampler::Plan plan{.samples = 103, .batch = 16, .seed = 5, .way = way};
-        Seen seen;
-        const auto before = on_ranks(plan, first, {.epoch = 3});
-        look(before, 0, 2, seen);
-        const auto between = on_ranks(plan, second, Progress::parse(before[0].progress(2).text()));
-        EXPECT_EQ(between[0].first_step(), 2U);
-        look(between, 2, 4, seen);
-        plan.batch = 12;
-        const auto after = on_ranks(plan, first, between.back().progress(4));
-        look(after, after[0].first_step(), after[0].steps(), seen);
-        EXPECT_EQ(seen.times.size(), 103U) << label(way, Remainder::uneven, first) << ", then " << second;
-        for (const auto& [id, times] : seen.times) EXPECT_EQ(times, 1) << label(way, Remainder::uneven, first);
-      }
+      for (int second = 1; second <= 8; ++second)
+        expect_each_once_over({.samples = 103, .batch = 16, .seed = 5, .way = way}, first, second);
 }
 
 TEST(SamplerProgress, GoesOnWithTheSameStepsOnAsManyRanks) {

@@ -83,4 +83,21 @@ inline std::string label(Way way, Remainder remainder, int size) {
          ", " + std::to_string(size) + " ranks";
 }
 
+/// Two steps on `first` ranks, two on `second` and the rest on `first` again, with another batch: every one of the
+/// plan's samples is in them once.
+inline void expect_each_once_over(Sampler::Plan plan, int first, int second) {
+  Seen seen;
+  const std::string name = label(plan.way, Remainder::uneven, first);
+  const auto before = on_ranks(plan, first, {.epoch = 3});
+  look(before, 0, 2, seen);
+  const auto between = on_ranks(plan, second, Progress::parse(before[0].progress(2).text()));
+  EXPECT_EQ(between[0].first_step(), 2U);
+  look(between, 2, 4, seen);
+  plan.batch = 12;
+  const auto after = on_ranks(plan, first, between.back().progress(4));
+  look(after, after[0].first_step(), after[0].steps(), seen);
+  EXPECT_EQ(seen.times.size(), plan.samples) << name << ", then " << second;
+  for (const auto& [id, times] : seen.times) EXPECT_EQ(times, 1) << name;
+}
+
 }  // namespace tutti::engine

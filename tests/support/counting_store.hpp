@@ -14,7 +14,7 @@
 namespace tutti::testing {
 
 /// One key asked for or set is a request.
-class CountingStore final : public Store {
+class CountingStore : public Store {
  public:
   CountingStore(std::shared_ptr<Store> inner, bool is_one_server) : Store(is_one_server), inner_(std::move(inner)) {}
 
@@ -44,6 +44,10 @@ class CountingStore final : public Store {
   std::string set_once(std::string_view key, std::string_view value) override {
     return counted(inner_->set_once(key, value));
   }
+  void set_at_end(std::string_view key, std::string_view value) override {
+    count(value.size());
+    inner_->set_at_end(key, value);
+  }
   void erase(std::string_view key) override {
     count(0);
     inner_->erase(key);
@@ -51,11 +55,14 @@ class CountingStore final : public Store {
 
   std::atomic<std::size_t> requests = 0, bytes = 0;
 
- private:
+ protected:
+  Store& inner() const noexcept { return *inner_; }
   void count(std::size_t moved) {
     ++requests;
     bytes += moved;
   }
+
+ private:
   std::string counted(std::string value) {
     count(value.size());
     return value;

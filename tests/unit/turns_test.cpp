@@ -9,6 +9,7 @@
 
 #include "tests/support/caught.hpp"
 #include "tests/support/comes_true.hpp"
+#include "tests/support/counting_store.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tutti/status.hpp"
 
@@ -37,11 +38,11 @@ Place served() {
           true};
 }
 
-/// A rank's view of the store, which is watched.
-class CountingStore final : public Store {
+/// A rank's view of the store, which is watched. What is set and waited for at once counts as one request.
+class WatchedStore final : public testing::CountingStore {
  public:
-  explicit CountingStore(std::shared_ptr<Store> inner) : inner_(std::move(inner)) {}
-  int count() const { return count_; }
+  explicit WatchedStore(std::shared_ptr<Store> inner) : CountingStore(std::move(inner), false) {}
+  int count() const { return static_cast<int>(requests); }
   /// True once it has waited for rank 0, in a turn or for the next one.
   bool waits() const { return waits_; }
   /// How long it may wait for the next turn.
@@ -49,30 +50,19 @@ class CountingStore final : public Store {
   /// As where the process is killed when it has opened a turn and waits for the others there.
   void end_in_wait() { ends_ = true; }
 
-  void set(std::string_view key, std::string_view value) override { ++count_, inner_->set(key, value); }
-  std::string wait(std::string_view key, Deadline until) override { return ++count_, inner_->wait(key, until); }
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
-    ++count_;
     if (key.ends_with("/next")) limit_ = until - Clock::now();
     if (key.ends_with("/next") || key.ends_with("/outcome")) waits_ = true;
-    return inner_->wait_unless(key, unless, until);
+    return CountingStore::wait_unless(key, unless, until);
   }
   std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
                                         Deadline until) override {
     if (ends_) throw Error(Code::aborted, "killed");
-    return ++count_, inner_->set_and_wait(key, value, keys, until);
+    CountingStore::count(value.size());
+    return inner().set_and_wait(key, value, keys, until);
   }
-  bool find(std::string_view key, std::string& value) override { return ++count_, inner_->find(key, value); }
-  std::int64_t add(std::string_view key, std::int64_t amount) override { return ++count_, inner_->add(key, amount); }
-  std::string set_once(std::string_view key, std::string_view value) override {
-    return ++count_, inner_->set_once(key, value);
-  }
-  void set_at_end(std::string_view key, std::string_view value) override { ++count_, inner_->set_at_end(key, value); }
-  void erase(std::string_view key) override { ++count_, inner_->erase(key); }
 
  private:
-  const std::shared_ptr<Store> inner_;
-  std::atomic<int> count_ = 0;
   std::atomic<bool> waits_ = false, ends_ = false;
   std::atomic<Seconds> limit_ = Seconds(0);
 };
@@ -118,7 +108,7 @@ class Turns : public ::testing::TestWithParam<Place (*)()> {
     std::vector<std::string> said(3);
     std::vector<std::thread> threads;
     for (const int rank : {1, 2}) {
-      const auto client = std::make_shared<CountingStore>(place_.client());
+      const auto client = std::make_shared<WatchedStore>(place_.client());
       threads.emplace_back([&, rank, client] { said[static_cast<std::size_t>(rank)] = join(client, rank, 3); });
       EXPECT_TRUE(testing::comes_true([&] { return client->waits(); }));
     }
@@ -156,7 +146,7 @@ TEST_P(Turns, WhoComesFirstWaitsForTheNewTurn) {
 
 TEST_P(Turns, ATurnInWhichTheSeatWasTakenIsNotOnesOwn) {
   start({0, 2}, 3, 0.3);
-  const auto client = std::make_shared<CountingStore>(place_.client());
+  const auto client = std::make_shared<WatchedStore>(place_.client());
   std::string said;
   std::thread first([&] { said = join(client, 2, 3); });
   EXPECT_TRUE(testing::comes_true([&] { return client->waits(); }));
@@ -174,7 +164,7 @@ TEST_P(Turns, WhoComesTooLateIsTold) {
 }
 
 TEST_P(Turns, AfterAStartThatWasKilledInTheMiddle) {
-  const auto client = std::make_shared<CountingStore>(place_.client());
+  const auto client = std::make_shared<WatchedStore>(place_.client());
   client->end_in_wait();
   EXPECT_EQ(join(client, 0, 3), "killed");
   EXPECT_THAT(start_with_0_last(), ElementsAre("", "", ""));
@@ -246,8 +236,8 @@ TEST(TurnCosts, AFewRequestsOfEachRank) {
   for (const int size : {2, 16}) {
     const auto store = make_local_store();
     for (int round = 0; round < 3; ++round) {
-      std::vector<std::shared_ptr<CountingStore>> clients;
-      for (int rank = 0; rank < size; ++rank) clients.push_back(std::make_shared<CountingStore>(store));
+      std::vector<std::shared_ptr<WatchedStore>> clients;
+      for (int rank = 0; rank < size; ++rank) clients.push_back(std::make_shared<WatchedStore>(store));
       const auto is_open = [&] {
         std::string now;
         const std::string turn = std::to_string(round + 1) + " ";

@@ -16,6 +16,7 @@
 #include "tools/run/program.hpp"
 #include "tools/run/signals.hpp"
 #include "transports/core/descriptor.hpp"
+#include "transports/core/open_files.hpp"
 
 namespace tutti::tools {
 namespace {
@@ -67,9 +68,7 @@ std::optional<rlimit> limit_of_ranks;  // on descriptors, where the launcher has
 void raise_descriptor_limit(int ranks) {
   rlimit limit = {};
   if (limit_of_ranks || getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  rlimit raised = limit;
-  raised.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &raised) != 0) return;
+  raise_limit_of_open_files();
   limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, 3 * static_cast<rlim_t>(ranks) + 512));
   limit_of_ranks = limit;
 }

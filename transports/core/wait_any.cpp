@@ -2,14 +2,11 @@
 #include <algorithm>
 
 #include "transports/core/checked.hpp"
+#include "transports/core/job_turns.hpp"
 #include "tutti/work.hpp"
 
 namespace tutti {
 namespace {
-
-// How long the works of one job are waited for before those of the next, if there are several jobs: at first, and at
-// most. Turns double, so that what another job has ready is seen after at most as long as was waited already.
-constexpr Seconds first_turn{50e-6}, longest_turn{0.02};
 
 /// Completes when one of `states` does. Lives on the stack of the waiting thread, which alone completes it.
 class AnyOf final : public WorkState {

@@ -5,14 +5,9 @@
 #include <mutex>
 
 #include "transports/core/checked.hpp"
+#include "transports/core/job_turns.hpp"
 
 namespace tutti {
-namespace {
-
-// As in wait_any: how long one job is driven before the next, if there are several; at first, and at most.
-constexpr Seconds shortest_turn{50e-6}, most_turn{0.02};
-
-}  // namespace
 
 /// What the set and the works in it have in common; works may outlive the set.
 struct WorkSet::Shared {
@@ -91,7 +86,7 @@ void WorkSet::wait(std::vector<std::uint64_t>& ready, Seconds limit) {
     over.assign(std::make_move_iterator(left.begin()), std::make_move_iterator(left.end()));
     shared.jobs.erase(left.begin(), left.end());
   }
-  Seconds turn = shortest_turn;
+  Seconds turn = first_turn;
   bool late = false;
   while (!shared.any.load(std::memory_order_acquire) && !late && !shared.jobs.empty()) {
     for (std::size_t i = 0; i < shared.jobs.size() && !shared.any.load(std::memory_order_acquire); ++i) {
@@ -99,7 +94,7 @@ void WorkSet::wait(std::vector<std::uint64_t>& ready, Seconds limit) {
       FirstReady first(shared.any, job.sample.state_);
       job.driver->drive(first, shared.jobs.size() == 1 ? until : std::min(until, deadline_in(turn)));
     }
-    turn = std::min(2 * turn, most_turn);
+    turn = std::min(2 * turn, longest_turn);
     late = Clock::now() >= until;
   }
   const std::lock_guard lock(shared.mutex);

@@ -14,8 +14,8 @@ Directory::Directory(int size, const std::vector<Endpoint>& endpoints) {
 }
 
 void Directory::check() const {
-  for (int rank = 0; rank < static_cast<int>(texts_.size()); ++rank)
-    if (knows(rank)) static_cast<void>((*this)[rank]);
+  for (const std::string& text : texts_.shared_texts())
+    if (!text.empty()) static_cast<void>(Endpoint::host_part(text));
 }
 
 bool Directory::stays_on_the_host_of(const Endpoint& self) const {

@@ -23,7 +23,7 @@ class Directory {
   }
   /// Throws Error{protocol} if it cannot be read; the rank must be known.
   Endpoint operator[](int rank) const { return Endpoint::parse(rank, texts_.own(rank), texts_.shared(rank)); }
-  /// Throws Error{protocol} if one of the endpoints cannot be read.
+  /// Throws Error{protocol} if the ranks of a host write their addresses as this version does not.
   void check() const;
   /// True if all known ranks are on the host of `self`.
   bool stays_on_the_host_of(const Endpoint& self) const;

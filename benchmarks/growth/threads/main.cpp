@@ -12,8 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tutti/bootstrap.hpp"
-#include "tutti/communicator.hpp"
+#include "benchmarks/growth/jobs.hpp"
 
 namespace {
 
@@ -55,14 +54,7 @@ struct Job {
 };
 
 void play(Job& job, int rank) {
-  Bootstrap self;
-  self.rank = rank;
-  self.size = job.ranks;
-  self.store = job.store;
-  self.settings.transport = "inproc";
-  self.settings.job = "growth";
-  self.settings.tuning = "off";
-  Communicator world = Communicator::connect(self);
+  Communicator world = growth::world_of_thread(job.store, rank, job.ranks);
   const auto note = [&](const char* part) {
     world.barrier().wait();
     if (rank == 0) job.diary.note(part, job.ranks);

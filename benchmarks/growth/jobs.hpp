@@ -1,0 +1,38 @@
+// Jobs whose ranks are threads of this program, and what a rank of a large one tells the others.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/provider/texts.hpp"
+
+namespace tutti::growth {
+
+/// The world of a thread that is `rank` of `size`; all of them meet at `store`.
+inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int rank, int size) {
+  Bootstrap self;
+  self.rank = rank;
+  self.size = size;
+  self.store = store;
+  self.settings.transport = "inproc";
+  self.settings.job = "growth";
+  self.settings.tuning = "off";
+  return Communicator::connect(self);
+}
+
+inline constexpr int ranks_of_a_host = 8;
+
+/// The identity of a rank's host, as long as a real one, and its name.
+inline std::string host_of(int rank) {
+  return "5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + std::to_string(rank / ranks_of_a_host);
+}
+inline std::string host_name_of(int rank) { return "node" + std::to_string(rank / ranks_of_a_host); }
+
+/// What tcp tells of a rank of such hosts.
+inline Text tcp_text_of(int rank) {
+  return {"01234567 40001", "tcp 2\n" + host_name_of(rank) + "\n" + host_of(rank) + "\n=\n10.1.2.3 0 eth0\n"};
+}
+
+}  // namespace tutti::growth
