@@ -1,8 +1,6 @@
 // Texts: see texts.hpp.
 #include "tutti/provider/texts.hpp"
 
-#include <limits>
-
 #include "tutti/status.hpp"
 
 namespace tutti {
@@ -41,17 +39,15 @@ std::string_view take_text(std::string_view& bytes) {
 }  // namespace
 
 void Texts::add(std::string_view own, std::string_view shared) {
-  if (owns_.size() + own.size() > std::numeric_limits<std::uint32_t>::max())
-    throw Error(Code::resource, "the ranks tell one another more than 4 GiB at the start");
   if (number_by_text_.size() != shared_.size())
-    for (std::size_t i = 0; i < shared_.size(); ++i) number_by_text_[shared_[i]] = static_cast<std::uint32_t>(i);
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+      number_by_text_.insert_or_assign(std::string(shared_[i]), static_cast<std::uint32_t>(i));
   auto found = number_by_text_.find(shared);
   if (found == number_by_text_.end()) {
     found = number_by_text_.emplace(shared, static_cast<std::uint32_t>(shared_.size())).first;
-    shared_.emplace_back(shared);
+    shared_.push_back(shared);
   }
-  owns_ += own;
-  ends_.push_back(static_cast<std::uint32_t>(owns_.size()));
+  owns_.push_back(own);
   numbers_.push_back(found->second);
 }
 
@@ -59,24 +55,18 @@ void Texts::append(const Texts& next) {
   for (int rank = 0; rank < static_cast<int>(next.size()); ++rank) add(next.own(rank), next.shared(rank));
 }
 
-std::string_view Texts::own(int rank) const {
-  const auto at = static_cast<std::size_t>(rank);
-  const std::size_t begin = at == 0 ? 0 : ends_.at(at - 1);
-  return std::string_view(owns_).substr(begin, ends_.at(at) - begin);
-}
-
 std::string Texts::bytes() const {
   std::string bytes;
   put_number(bytes, shared_.size());
-  for (const std::string& text : shared_) {
-    put_number(bytes, text.size());
-    bytes += text;
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    put_number(bytes, shared_[i].size());
+    bytes += shared_[i];
   }
   put_number(bytes, size());
-  for (int rank = 0; rank < static_cast<int>(size()); ++rank) {
-    put_number(bytes, number_of_shared(rank));
-    put_number(bytes, own(rank).size());
-    bytes += own(rank);
+  for (std::size_t rank = 0; rank < size(); ++rank) {
+    put_number(bytes, numbers_[rank]);
+    put_number(bytes, owns_[rank].size());
+    bytes += owns_[rank];
   }
   return bytes;
 }
@@ -84,13 +74,12 @@ std::string Texts::bytes() const {
 Texts Texts::parse(std::string_view bytes) {
   Texts texts;
   const std::size_t distinct = take_number(bytes);
-  for (std::size_t i = 0; i < distinct; ++i) texts.shared_.emplace_back(take_text(bytes));
+  for (std::size_t i = 0; i < distinct; ++i) texts.shared_.push_back(take_text(bytes));
   const std::size_t ranks = take_number(bytes);
   for (std::size_t i = 0; i < ranks; ++i) {
     const std::size_t number = take_number(bytes);
     if (number >= distinct) garbled_texts();
-    texts.owns_ += take_text(bytes);
-    texts.ends_.push_back(static_cast<std::uint32_t>(texts.owns_.size()));
+    texts.owns_.push_back(take_text(bytes));
     texts.numbers_.push_back(static_cast<std::uint32_t>(number));
   }
   if (!bytes.empty()) garbled_texts();
@@ -98,8 +87,7 @@ Texts Texts::parse(std::string_view bytes) {
 }
 
 std::size_t Texts::memory() const noexcept {
-  std::size_t bytes = sizeof(*this) + owns_.capacity() + (ends_.capacity() + numbers_.capacity()) * sizeof(ends_[0]);
-  for (const std::string& text : shared_) bytes += sizeof(text) + (text.capacity() > 15 ? text.capacity() + 1 : 0);
+  std::size_t bytes = sizeof(*this) + owns_.memory() + shared_.memory() + numbers_.memory();
   constexpr std::size_t node = 80;  // of the map: links, a string and a number
   for (const auto& [text, number] : number_by_text_) bytes += node + text.capacity();
   return bytes;
@@ -108,9 +96,8 @@ std::size_t Texts::memory() const noexcept {
 void Texts::settle() {
   number_by_text_.clear();
   owns_.shrink_to_fit();
-  ends_.shrink_to_fit();
-  numbers_.shrink_to_fit();
   shared_.shrink_to_fit();
+  numbers_.shrink_to_fit();
 }
 
 }  // namespace tutti

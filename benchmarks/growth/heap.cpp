@@ -6,7 +6,7 @@ namespace tutti::growth {
 
 Heap heap_now() noexcept {
   const testing::HeapUse use = testing::heap_use();
-  return {static_cast<double>(use.allocations), static_cast<double>(use.bytes)};
+  return {static_cast<double>(use.allocations), static_cast<double>(use.bytes), static_cast<double>(use.taken)};
 }
 
 }  // namespace tutti::growth

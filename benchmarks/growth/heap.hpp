@@ -8,6 +8,7 @@ namespace tutti::growth {
 struct Heap {
   double allocations = 0;  ///< made since the program began
   double bytes = 0;        ///< not freed yet
+  double taken = 0;        ///< in bytes, freed or not
 };
 Heap heap_now() noexcept;
 

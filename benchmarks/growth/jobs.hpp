@@ -11,12 +11,14 @@
 namespace tutti::growth {
 
 /// The world of a thread that is `rank` of `size`; all of them meet at `store`.
-inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int rank, int size) {
+inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int rank, int size,
+                                    const char* transport = "inproc", const char* modules = "") {
   Bootstrap self;
   self.rank = rank;
   self.size = size;
   self.store = store;
-  self.settings.transport = "inproc";
+  self.settings.transport = transport;
+  self.settings.module_path = modules;
   self.settings.job = "growth";
   self.settings.tuning = "off";
   return Communicator::connect(self);
@@ -25,14 +27,17 @@ inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int ran
 inline constexpr int ranks_of_a_host = 8;
 
 /// The identity of a rank's host, as long as a real one, and its name.
-inline std::string host_of(int rank) {
-  return "5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + std::to_string(rank / ranks_of_a_host);
+inline std::string host_of(int rank, int on_a_host = ranks_of_a_host) {
+  return "5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + std::to_string(rank / on_a_host);
 }
-inline std::string host_name_of(int rank) { return "node" + std::to_string(rank / ranks_of_a_host); }
+inline std::string host_name_of(int rank, int on_a_host = ranks_of_a_host) {
+  return "node" + std::to_string(rank / on_a_host);
+}
 
 /// What tcp tells of a rank of such hosts.
-inline Text tcp_text_of(int rank) {
-  return {"01234567 40001", "tcp 2\n" + host_name_of(rank) + "\n" + host_of(rank) + "\n=\n10.1.2.3 0 eth0\n"};
+inline Text tcp_text_of(int rank, int on_a_host = ranks_of_a_host) {
+  return {"01234567 40001",
+          "tcp 2\n" + host_name_of(rank, on_a_host) + "\n" + host_of(rank, on_a_host) + "\n=\n10.1.2.3 0 eth0\n"};
 }
 
 }  // namespace tutti::growth

@@ -45,7 +45,8 @@ Measured measure(const Law& law) {
 
 bool Measured::holds() const {
   constexpr double rounding = 0.005;
-  return !law->judged || (exponent <= law->most_exponent + rounding && values.back() <= law->bound);
+  const bool counted = std::ranges::all_of(values, [](double value) { return std::isfinite(value) && value >= 0; });
+  return !law->judged || (counted && exponent <= law->most_exponent + rounding && values.back() <= law->bound);
 }
 
 std::string table_of(const std::vector<Measured>& rows) {

@@ -34,7 +34,8 @@ struct Measured {
   const Law* law = nullptr;
   std::vector<double> values;
   double exponent = 0;
-  bool holds() const;  ///< true for a law that is not judged
+  /// Returns true for a law that is not judged, and false if a figure could not be had (not finite, below 0).
+  bool holds() const;
 };
 
 /// Asks for the value at each size.
@@ -49,6 +50,10 @@ std::vector<Law> memory_laws();
 std::vector<Law> call_laws();
 std::vector<Law> plan_laws();
 std::vector<Law> server_laws();
+std::vector<Law> late_laws();
+std::vector<Law> descriptor_laws();
+std::vector<Law> launcher_laws();
 std::vector<Law> training_laws();
+std::vector<Law> checkpoint_laws();  // where the engine is built
 
 }  // namespace tutti::growth

@@ -20,8 +20,8 @@ Settings settings_of_the_job() {
   return settings;
 }
 
-/// A store that holds what the other ranks of a job of `size` have told: eight on each host, reached by tcp.
-std::shared_ptr<Store> store_of_a_job(int size, const Settings& settings) {
+/// A store that holds what the other ranks of a job of `size` have told, which tcp reaches.
+std::shared_ptr<Store> store_of_a_job(int size, int on_a_host, const Settings& settings) {
   const std::shared_ptr<Store> store = make_local_store();
   Settings first = settings;
   Bootstrap root;
@@ -30,8 +30,8 @@ std::shared_ptr<Store> store_of_a_job(int size, const Settings& settings) {
   static_cast<void>(agree_with_first(root, first));
   Texts cards, addresses;
   for (int rank = 0; rank < size; ++rank) {
-    cards.add("0 0-7", host_of(rank) + "\n" + host_name_of(rank) + "\n\ntcp=\n");
-    const Text address = tcp_text_of(rank);
+    cards.add("0 0-7", host_of(rank, on_a_host) + "\n" + host_name_of(rank, on_a_host) + "\n\ntcp=\n");
+    const Text address = tcp_text_of(rank, on_a_host);
     addresses.add(address.own, address.shared);
   }
   launchers::answer_all(*store, "cards", cards);
@@ -40,9 +40,9 @@ std::shared_ptr<Store> store_of_a_job(int size, const Settings& settings) {
 }
 
 /// Bytes of heap that the world of the last rank holds, per peer.
-double bytes_for_a_peer(std::int64_t size) {
+double bytes_for_a_peer(std::int64_t size, int on_a_host) {
   const Settings settings = settings_of_the_job();
-  const std::shared_ptr<Store> store = store_of_a_job(static_cast<int>(size), settings);
+  const std::shared_ptr<Store> store = store_of_a_job(static_cast<int>(size), on_a_host, settings);
   Bootstrap last;
   last.rank = static_cast<int>(size) - 1;
   last.size = static_cast<int>(size);
@@ -57,14 +57,12 @@ double bytes_for_a_peer(std::int64_t size) {
 }  // namespace
 
 std::vector<Law> memory_laws() {
+  const std::vector<std::int64_t> sizes = {8192, 65536};
   return {
-      {"memory",
-       "bytes that a rank holds for each peer, before it talks to any",
-       How::simulated,
-       {8192, 65536},
-       bytes_for_a_peer,
-       0.02,
-       104},
+      {"memory", "bytes that a rank holds for each peer, before it talks to any; 8 ranks a host", How::simulated, sizes,
+       [](std::int64_t n) { return bytes_for_a_peer(n, 8); }, 0.02, 64},
+      {"memory", "the same with one rank on each host", How::simulated, sizes,
+       [](std::int64_t n) { return bytes_for_a_peer(n, 1); }, 0.02, 200},
   };
 }
 

@@ -1,11 +1,13 @@
 // Plans: what a rank holds of a schedule, and how many messages it sends.
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 
 #include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "collectives/plan/footprint.hpp"
+#include "collectives/plan/plans.hpp"
 #include "tutti/topology.hpp"
 
 namespace tutti::growth {
@@ -50,6 +52,19 @@ double messages_of_a_block(std::int64_t size) {
   return static_cast<double>(lanes.number);
 }
 
+/// Bytes of the schedules that a process keeps, whose communicators have each made calls of 16 shapes.
+double bytes_kept(std::int64_t communicators) {
+  const Algorithm& ring = *find_algorithm(Kind::allreduce, "ring");
+  std::deque<Plans> all(static_cast<std::size_t>(communicators));
+  std::size_t bytes = 0;
+  for (Plans& plans : all) {
+    for (std::size_t count = 1; count <= 16; ++count)
+      plans.give_back(plans.take(ring, {.rank = 0, .size = 8, .count = count}));
+    bytes += plans.bytes();
+  }
+  return static_cast<double>(bytes);
+}
+
 double bytes_of_hosts(std::int64_t size) {
   return static_cast<double>(hosts_of(static_cast<int>(size)).bytes()) / static_cast<double>(size);
 }
@@ -63,7 +78,9 @@ std::vector<Law> plan_laws() {
        1536},
       {"plans", "microseconds until a rank's first step, the most of all algorithms", How::function, sizes,
        first_microseconds, 0, 50, false},
-      {"plans", "bytes of the table of hosts, for each rank", How::function, sizes, bytes_of_hosts, 0.02, 20},
+      {"plans", "bytes of schedules that a process keeps, by communicators", How::function, sizes, bytes_kept, 0.25,
+       6 << 20},
+      {"plans", "bytes of the table of hosts, for each rank", How::function, sizes, bytes_of_hosts, 0.02, 16},
       {"plans", "messages for a block of 64 KiB (pairwise alltoall)", How::function, sizes, messages_of_a_block, 0.2,
        8},
   };

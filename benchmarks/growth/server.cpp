@@ -2,6 +2,7 @@
 #include <ctime>
 #include <thread>
 
+#include "benchmarks/growth/heap.hpp"
 #include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
 #include "transports/core/work_set.hpp"
@@ -9,13 +10,18 @@
 namespace tutti::growth {
 namespace {
 
-/// Seconds of CPU, of both sides, for a message to one of the receives of so many workers.
-double wake_beside(std::int64_t workers) {
+/// What sender and server together spend on a message that ends one of the server's receives, of which it has one for
+/// each worker.
+struct Arrival {
+  double seconds = 0;  // of CPU
+  double bytes = 0;    // taken from the heap, as by a list that is made anew
+};
+Arrival arrival_beside(std::int64_t workers) {
   constexpr int arrivals = 2000;
   const std::shared_ptr<Store> store = make_local_store();
   const int end = static_cast<int>(workers);
   std::thread peer([&] {
-    Communicator world = world_of_thread(store, 1, 2);
+    Communicator world = world_of_thread(store, 1, 2, "tcp");
     for (int i = 0; i < arrivals; ++i) {
       int go = 0;
       world.recv(Buffer(&go, 1), 0, end).wait();
@@ -23,9 +29,9 @@ double wake_beside(std::int64_t workers) {
     }
     world.barrier().wait();
   });
-  double seconds = 0;
+  Arrival arrival;
   {
-    Communicator world = world_of_thread(store, 0, 2);
+    Communicator world = world_of_thread(store, 0, 2, "tcp");
     std::vector<int> values(static_cast<std::size_t>(workers));
     std::vector<Work> receives(values.size());
     WorkSet works;
@@ -35,6 +41,7 @@ double wake_beside(std::int64_t workers) {
     };
     for (std::uint64_t at = 0; at < values.size(); ++at) listen(at);
     const std::clock_t begin = std::clock();
+    const double taken = heap_now().taken;
     std::vector<std::uint64_t> ready;
     for (int i = 0; i < arrivals; ++i) {
       const int go = 1;
@@ -43,26 +50,24 @@ double wake_beside(std::int64_t workers) {
       for (const std::uint64_t at : ready) listen(at);
       ready.clear();
     }
-    seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / arrivals;
+    arrival = {static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / arrivals,
+               (heap_now().taken - taken) / arrivals};
     world.barrier().wait();
     for (const Work& one : receives) static_cast<void>(one.cancel());
   }
   peer.join();
-  return seconds;
+  return arrival;
 }
 
 }  // namespace
 
 std::vector<Law> server_laws() {
+  const std::vector<std::int64_t> workers = {64, 1024, 8192};
   return {
-      {"server",
-       "seconds of CPU for one arrival, both sides, by workers",
-       How::simulated,
-       {64, 1024, 8192},
-       wake_beside,
-       0.1,
-       1e-4,
-       false},
+      {"server", "bytes taken from the heap for one arrival, both sides, by workers", How::simulated, workers,
+       [](std::int64_t n) { return arrival_beside(n).bytes; }, 0.1, 512},
+      {"server", "seconds of CPU for one arrival, both sides, by workers", How::simulated, workers,
+       [](std::int64_t n) { return arrival_beside(n).seconds; }, 0.1, 1e-4, false},
   };
 }
 

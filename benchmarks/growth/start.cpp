@@ -1,13 +1,9 @@
 // The start of a job: what the ranks ask of the store.
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
 #include <memory>
 
 #include "benchmarks/growth/jobs.hpp"
 #include "benchmarks/growth/law.hpp"
+#include "benchmarks/growth/store_process.hpp"
 #include "collectives/bootstrap/gathering.hpp"
 #include "tests/support/counting_store.hpp"
 #include "transports/core/open_files.hpp"
@@ -68,25 +64,11 @@ double rounds(std::int64_t size) {
 /// CPU seconds of a store's server, in a process of its own, for two exchanges.
 double seconds_of_the_server(std::int64_t size) {
   raise_limit_of_open_files();
-  int port[2], end[2];
-  if (pipe(port) != 0 || pipe(end) != 0) return -1;
-  const pid_t child = fork();
-  if (child == 0) {
-    raise_limit_of_open_files();
-    const TcpStoreServer server("127.0.0.1", 0, "secret", static_cast<std::size_t>(size));
-    const int number = server.port();
-    char byte = 0;
-    if (write(port[1], &number, sizeof number) != sizeof number || read(end[0], &byte, 1) < 0) _exit(1);
-    _exit(0);
-  }
-  int number = 0;
-  if (read(port[0], &number, sizeof number) != sizeof number) return -1;
+  StoreProcess server(static_cast<int>(size));
   {
     std::vector<std::unique_ptr<Gathering>> ranks;
-    for (int rank = 0; rank < size; ++rank) {
-      const auto store = connect_tcp_store("127.0.0.1", number, "secret", deadline_in(Seconds(60)));
-      ranks.push_back(std::make_unique<Gathering>(gatherers(rank, static_cast<int>(size), store)));
-    }
+    for (int rank = 0; rank < size; ++rank)
+      ranks.push_back(std::make_unique<Gathering>(gatherers(rank, static_cast<int>(size), server.connect())));
     for (const char* const name : {"cards", "addresses"}) {
       for (auto rank = static_cast<int>(size) - 1; rank >= 0; --rank)
         ranks[static_cast<std::size_t>(rank)]->give(name, tcp_text_of(rank));
@@ -94,15 +76,7 @@ double seconds_of_the_server(std::int64_t size) {
     }
     while (!ranks.empty()) ranks.pop_back();
   }
-  static_cast<void>(!write(end[1], "e", 1));
-  rusage used = {};
-  int status = 0;
-  wait4(child, &status, 0, &used);
-  for (const int fd : {port[0], port[1], end[0], end[1]}) close(fd);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
+  return server.end();
 }
 
 }  // namespace
@@ -122,7 +96,7 @@ std::vector<Law> start_laws() {
        {64, 1024, 4096},
        bytes_of_a_rank,
        0.1,
-       4500},
+       2200},
       {"start", "rounds of one exchange", How::function, {64, 1024, 8192, 65536}, rounds, 0.2, 6},
       {"start",
        "seconds of the store's CPU, two exchanges",

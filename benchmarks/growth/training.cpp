@@ -1,5 +1,6 @@
 // Training: what reports and the comparison of replicas cost a rank.
 #include "benchmarks/growth/law.hpp"
+#include "engine/report/clocks.hpp"
 #include "engine/report/costs.hpp"
 #include "nn/costs.hpp"
 
@@ -18,8 +19,8 @@ std::vector<Law> training_laws() {
        [](std::int64_t n) { return static_cast<double>(worst_pairs_bytes(0, static_cast<int>(n))); }, 0.2, 2560},
       {"training", "numbers that a rank holds of 1,024 exchanges it waited in", How::function, sizes,
        [late](std::int64_t n) { return static_cast<double>(late(n)); }, 0.4, 1024},
-      {"training", "rounds in which clocks are compared", How::function, sizes,
-       [](std::int64_t n) { return static_cast<double>(Tree{static_cast<int>(n)}.rounds()); }, 0.15, 16},
+      {"training", "messages of rank 0 to compare clocks", How::function, sizes,
+       [](std::int64_t n) { return static_cast<double>(clock_messages(0, static_cast<int>(n))); }, 0.15, 256},
       {"training", "bytes that a rank gives to compare replicas of 1,000 tensors, on any number of ranks",
        How::function, sizes, [](std::int64_t) { return static_cast<double>(nn::replica_check_bytes(tensors)); }, 0,
        16016},

@@ -1,6 +1,7 @@
 // The common part of the peers' programs.
 #include "benchmarks/peers/peer.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <vector>
@@ -18,7 +19,12 @@ Task parse(std::vector<std::string> words) {
     if (is_board) task.board = word.substr(6);
     return is_board;
   });
-  task.sweep = parse_sweep(words);
+  for (auto from = words.begin();;) {
+    const auto to = std::find(from, words.end(), "then");
+    task.sweeps.push_back(parse_sweep(std::vector<std::string>(from, to)));
+    if (to == words.end()) break;
+    from = to + 1;
+  }
   if (task.board.empty()) throw Error(Code::invalid, "this program is run by `tutti bench --versus`");
   return task;
 }
@@ -42,9 +48,9 @@ int peer_main(int count, char** words, const char* family, std::string (*about)(
 int measure_peer(Implementation& peer, const Task& task) {
   struct Printer {
     Implementation& peer;
-    bool checked;
+    bool checked = true;
     bool right = true;
-  } printer{peer, task.sweep.check};
+  } printer{peer};
   const auto each = [](const Row& row, void* context) {
     auto& to = *static_cast<Printer*>(context);
     to.right = to.right && row.out_of_place.wrong == 0 && row.in_place.wrong == 0;
@@ -53,7 +59,10 @@ int measure_peer(Implementation& peer, const Task& task) {
   };
   try {
     const auto board = open_shared_board(task.board, peer.rank(), peer.ranks());
-    measure(peer, *board, task.sweep, each, &printer);
+    for (const Sweep& sweep : task.sweeps) {
+      printer.checked = sweep.check;
+      measure(peer, *board, sweep, each, &printer);
+    }
     board->barrier();
     return printer.right ? 0 : 1;
   } catch (const std::exception& error) {

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/bench/measure.hpp"
 
 namespace tutti::bench {
 
 /// A peer's program is started as one rank by the library's own launcher, with the words of a sweep (sweep.hpp) and
-/// `board=PATH`. Rank 0 prints csv (lines.hpp); an error is one line on stderr. With the single word "about" and no
-/// launcher, it prints "FAMILY: VERSION", where FAMILY is a key of variants.yaml.
+/// `board=PATH`. The word "then" begins another sweep. Rank 0 prints csv (lines.hpp); an error is one line on stderr.
+/// With the single word "about" and no launcher, it prints "FAMILY: VERSION", where FAMILY is a key of variants.yaml.
 struct Task {
-  Sweep sweep;
+  std::vector<Sweep> sweeps;  ///< one after the other
   std::string board;
 };
 

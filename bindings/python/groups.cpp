@@ -23,9 +23,11 @@ Maybe made(const Maker& maker) {
 nb::list topology(PyCommunicator& self) {
   const Topology all = self->topology();
   nb::list places;
-  for (int rank = 0; rank < all.size(); ++rank)
-    places.append(helper("_types", "Place")(all[rank].host_name, all.host()[static_cast<std::size_t>(rank)],
-                                            all[rank].numa_node, all[rank].gpu_domain));
+  for (int rank = 0; rank < all.size(); ++rank) {
+    const Place place = all[rank];
+    places.append(helper("_types", "Place")(place.host_name, all.host()[static_cast<std::size_t>(rank)],
+                                            place.numa_node, place.gpu_domain, place.rack));
+  }
   return places;
 }
 

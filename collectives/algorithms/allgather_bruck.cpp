@@ -8,6 +8,7 @@
 // message-passing systems", IEEE TPDS 1997.
 #include <algorithm>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -46,6 +47,12 @@ extern const Algorithm allgather_bruck{
     },
     .variable = true,
     .lanes = false,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return exchange(flat(s), log2_ceil(s.size), (s.size - 1) * number(s.count), s.size * number(s.count));
+        },
+    .alike = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //   rounds log2 p     elements (p-1) n, n the count of one block     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -36,6 +37,11 @@ extern const Algorithm allgather_recursive_doubling{
     .variable = true,
     .lanes = false,
     .fits = [](const Shape& s) { return power_of_two_below(s.size) == s.size; },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return exchange(flat(s), log2_ceil(s.size), (s.size - 1) * number(s.count));
+        },
 };
 
 }  // namespace tutti

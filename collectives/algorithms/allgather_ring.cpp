@@ -6,6 +6,7 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007 ("bucket" algorithms).
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -40,6 +41,13 @@ extern const Algorithm allgather_ring{
       return {s.size - 1, times(s.size - 1, s.count)};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return ring_of_ranks(s, number(s.count));
+        },
+    .alike = true,
+    .racks = true,
 };
 
 }  // namespace tutti

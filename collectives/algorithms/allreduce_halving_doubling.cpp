@@ -7,6 +7,7 @@
 //   (exactly: n to split, and to double all that rank 0 has, chunks 0 to 2^j - 1, for each j < log2 k)
 //
 // Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -34,7 +35,7 @@ Schedule core(const Shape& s) {
   return halving;
 }
 
-Schedule plan(const Shape& s) { return pieces::fold_extra_ranks(s, core); }
+Schedule plan(const Shape& s) { return pieces::fold_extra_ranks(s, power_of_two_below(s.size), core); }
 
 Cost cost(const Shape& s) {
   const int k = power_of_two_below(s.size);
@@ -53,6 +54,11 @@ extern const Algorithm allreduce_halving_doubling{
     .plan = plan,
     .cost = cost,
     .parts = [](const Shape& s) { return s.size; },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return halving_doubling(flat(s), s.size, number(s.count));
+        },
 };
 
 }  // namespace tutti

@@ -8,14 +8,14 @@
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <utility>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 
-Schedule pieces::fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&)) {
+Schedule pieces::fold_extra_ranks(const Shape& s, int k, Schedule (*core)(const Shape&)) {
   if (s.size == 1) return alone(s.count);
-  const int k = power_of_two_below(s.size);
   const Range all{0, s.count};
   Schedule plan;
   if (s.rank >= k) {
@@ -54,7 +54,9 @@ Schedule core(const Shape& s) {
 
 }  // namespace
 
-Schedule pieces::allreduce_recursive_doubling(const Shape& s) { return fold_extra_ranks(s, core); }
+Schedule pieces::allreduce_recursive_doubling(const Shape& s) {
+  return fold_extra_ranks(s, power_of_two_below(s.size), core);
+}
 
 namespace {
 
@@ -72,6 +74,11 @@ extern const Algorithm allreduce_recursive_doubling{
     .idea = "whole buffers exchanged across each bit of the rank: the fewest rounds, for small buffers",
     .plan = pieces::allreduce_recursive_doubling,
     .cost = cost,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return doubling(flat(s), s.size, number(s.count));
+        },
 };
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 //   rounds 2(p-1)     elements 2n less the two smallest chunks: about 2n(p-1)/p     scratch none
 //
 // Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -39,6 +40,13 @@ extern const Algorithm allreduce_ring{
       return {2 * (s.size - 1), 2 * s.count - Chunks(s.count, s.size).run(s.size - 2, 2).count};
     },
     .parts = [](const Shape& s) { return s.size; },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return ring_of_ranks(s, number(s.count) / s.size, true) + ring_of_ranks(s, number(s.count) / s.size);
+        },
+    .alike = true,
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 //   rounds ceil(log2 p) + floor(log2 p)     elements ceil(log2 p) n (rank 0)     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -21,6 +22,12 @@ extern const Algorithm allreduce_tree{
     .cost = [](const Shape& s) -> Cost {
       return {log2_ceil(s.size) + log2_floor(s.size), times(log2_ceil(s.size), s.count)};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return there_and_back(binomial(flat(s), s.size, number(s.count), true),
+                                binomial(flat(s), s.size, number(s.count), false));
+        },
 };
 
 }  // namespace tutti

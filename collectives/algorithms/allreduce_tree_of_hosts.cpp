@@ -1,7 +1,8 @@
 // Tree-of-hosts allreduce. Every host reduces to its first rank, these leaders allreduce by recursive doubling, and
-// each broadcasts the result on its host. Any number of ranks on any host. Only leaders communicate between hosts, in
-// few rounds. For small buffers when hosts are not equal. With L ranks on each of H hosts, h the largest power of two
-// at most H:
+// each broadcasts the result on its host. Where hosts are grouped by racks, the leaders do the same: those of a rack
+// reduce to the first of them, and these allreduce. Any number of ranks on any host. Only leaders communicate between
+// hosts, in few rounds. For small buffers when hosts are not equal. With L ranks on each of H hosts, h the largest
+// power of two at most H:
 //
 //   rounds ceil(log2 L) + floor(log2 L) + log2 h, and 2 more if h < H
 //   elements n ceil(log2 L) + n log2 h, and n more if h < H (a leader)     scratch n
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -23,43 +25,66 @@ Schedule plan(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
   const int host = hosts.host_of(s.rank);
   const Shape inside{.rank = hosts.index_of(s.rank), .size = hosts.size_of(host), .count = s.count};
-  const Shape between{.rank = host, .size = hosts.count(), .count = s.count};
+  const Shape between{.rank = host, .size = hosts.count(), .count = s.count, .hosts = hosts.above()};
+  const auto among_leaders = [&] {
+    return between.hosts != nullptr ? plan(between) : pieces::allreduce_recursive_doubling(between);
+  };
   const std::span<const int> members = hosts[host];
-  if (between.size > 1 && inside.size == 1)
-    return pieces::allreduce_recursive_doubling(between).on(Members::across(hosts, 0));
+  if (between.size > 1 && inside.size == 1) return among_leaders().on(Members::across(hosts, 0));
   Schedule whole = pieces::reduce_binomial(inside).on(members);
   if (between.size > 1) whole = std::move(whole).partial();
-  if (between.size > 1 && inside.rank == 0)
-    whole.then(pieces::allreduce_recursive_doubling(between).on(Members::across(hosts, 0)).in_place());
+  if (between.size > 1 && inside.rank == 0) whole.then(among_leaders().on(Members::across(hosts, 0)).in_place());
   whole.then(pieces::broadcast_binomial(inside).on(members));
   return whole;
 }
 
-/// Messages that host `host` of `hosts` sends in the recursive doubling.
-int sends(int host, int hosts) {
-  const int k = power_of_two_below(hosts);
+/// Messages that a host sends to others.
+int sends(int host, const Hosts& hosts) {
+  if (const Hosts* const racks = hosts.above(); racks != nullptr) {
+    const int rack = racks->host_of(host), index = racks->index_of(host), size = racks->size_of(rack);
+    const int down = BinomialTree{index, size, 0}.children();
+    return index > 0 ? 1 + down : down + sends(rack, *racks);
+  }
+  const int k = power_of_two_below(hosts.count());
   if (host >= k) return 1;
-  return log2_floor(k) + (host + k < hosts ? 1 : 0);
+  return log2_floor(k) + (host + k < hosts.count() ? 1 : 0);
+}
+
+/// Rounds after the trees of the hosts.
+int rounds_between(const Hosts& hosts) {
+  if (const Hosts* const racks = hosts.above(); racks != nullptr)
+    return log2_ceil(racks->largest()) + log2_floor(racks->largest()) + rounds_between(*racks);
+  const int k = power_of_two_below(hosts.count());
+  return log2_floor(k) + (k < hosts.count() ? 2 : 0);
 }
 
 Cost cost(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
-  const int most = hosts.largest(), k = power_of_two_below(hosts.count());
+  const int most = hosts.largest();
   int messages = 1;  // for a leaf
   for (int host = 0; host < hosts.count(); ++host)
-    messages = std::max(messages, log2_ceil(hosts.size_of(host)) + sends(host, hosts.count()));
-  const int rounds = log2_ceil(most) + log2_floor(most) + log2_floor(k) + (k < hosts.count() ? 2 : 0);
-  return {rounds, times(messages, s.count)};
+    messages = std::max(messages, log2_ceil(hosts.size_of(host)) + sends(host, hosts));
+  return {log2_ceil(most) + log2_floor(most) + rounds_between(hosts), times(messages, s.count)};
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
   Crossing what;
   for (int host = 0; host < hosts.count(); ++host) {
-    what.total += times(sends(host, hosts.count()), s.count);
-    what.most = std::max(what.most, times(sends(host, hosts.count()), s.count));
+    const std::size_t sent = times(sends(host, hosts), s.count);
+    what.total += sent;
+    what.most = std::max(what.most, sent);
   }
   return what;
+}
+
+Expense expense_of(const Hosts& hosts, expenses::Links links, double count) {
+  using namespace expenses;
+  const Links farther = alone(above(links, hosts));
+  const Expense leaders =
+      hosts.above() != nullptr ? expense_of(*hosts.above(), farther, count) : doubling(farther, hosts.count(), count);
+  return there_and_back(binomial(links, hosts.largest(), count, true) + leaders,
+                        binomial(links, hosts.largest(), count, false));
 }
 
 }  // namespace
@@ -71,6 +96,8 @@ extern const Algorithm allreduce_tree_of_hosts{
     .plan = plan,
     .cost = cost,
     .crossing = crossing,
+    .expense = [](const Shape& s) { return expense_of(hosts_of(s), expenses::inside, expenses::number(s.count)); },
+    .racks = true,
 };
 
 }  // namespace tutti

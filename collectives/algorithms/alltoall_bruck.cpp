@@ -6,16 +6,28 @@
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997.
+#include <algorithm>
+#include <cstdint>
+
+#include "collectives/algorithms/expenses.hpp"
+#include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
-#include "collectives/plan/geometry.hpp"
 
 namespace tutti {
-namespace {
 
-/// The number of slots j in [0, size) with this bit set, which are sent in its round.
-std::size_t movers(int size, int bit) {
-  return static_cast<std::size_t>(size / (2 * bit) * bit + std::max(0, size % (2 * bit) - bit));
+std::size_t pieces::movers(int size, int place, int digit, int radix) {
+  const std::int64_t step = std::int64_t{place} * radix, before = std::int64_t{place} * digit;
+  return static_cast<std::size_t>(size / step * place + std::clamp<std::int64_t>(size % step - before, 0, place));
 }
+
+std::size_t pieces::all_movers(int size, int radix) {
+  std::size_t slots = 0;
+  for (std::int64_t place = 1; place < size; place *= radix)
+    for (int digit = 1; digit < radix; ++digit) slots += movers(size, static_cast<int>(place), digit, radix);
+  return slots;
+}
+
+namespace {
 
 /// The rounds of one rank. Blocks have `count` elements; slots are in scratch, behind them the packed blocks.
 struct Bruck {
@@ -31,7 +43,7 @@ struct Bruck {
               copy(slots(wrap, rank), in({0, times(rank, count)})));
   }
   void move(int bit, int part, Round& round) const {
-    const std::size_t length = movers(size, bit) * count, run = times(bit, count);
+    const std::size_t length = pieces::movers(size, bit, 1, 2) * count, run = times(bit, count);
     const Slice leaving = scratch({times(size, count), length});
     const Slice arriving = scratch({times(size, count) + length, length});
     const Slice moving = in_runs(scratch({run, length}), run, static_cast<std::ptrdiff_t>(2 * run));
@@ -60,11 +72,7 @@ Schedule plan(const Shape& s) {
   return plan;
 }
 
-Cost cost(const Shape& s) {
-  std::size_t blocks = 0;
-  for (int bit = 1; bit < s.size; bit *= 2) blocks += movers(s.size, bit);
-  return {log2_ceil(s.size), blocks * s.count};
-}
+Cost cost(const Shape& s) { return {log2_ceil(s.size), pieces::all_movers(s.size, 2) * s.count}; }
 
 }  // namespace
 
@@ -75,6 +83,13 @@ extern const Algorithm alltoall_bruck{
     .plan = plan,
     .cost = cost,
     .lanes = false,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return exchange(flat(s), log2_ceil(s.size), log2_ceil(s.size) * (s.size / 2.0) * number(s.count),
+                          (log2_ceil(s.size) + 2) * (s.size / 2.0) * number(s.count));
+        },
+    .alike = true,
 };
 
 }  // namespace tutti

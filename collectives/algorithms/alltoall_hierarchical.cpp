@@ -10,6 +10,7 @@
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -158,6 +159,15 @@ Crossing crossing(const Shape& s) {
   return what;
 }
 
+Expense expense(const Shape& s) {
+  using namespace expenses;
+  const Hosts& hosts = hosts_of(s);
+  const double ranks = hosts.largest(), others = hosts.count() - 1, own = ranks / hosts.columns();
+  const double collected = (ranks - 1) * (others * own + 1), crossing = others * ranks * own;
+  return at_once(inside, collected, collected * number(s.count), crossing * number(s.count)) +
+         at_once(across(hosts.columns()), others, crossing * number(s.count), crossing * number(s.count));
+}
+
 }  // namespace
 
 extern const Algorithm alltoall_hierarchical{
@@ -167,6 +177,8 @@ extern const Algorithm alltoall_hierarchical{
     .plan = plan,
     .cost = cost,
     .crossing = crossing,
+    .expense = expense,
+    .alike = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997 (the direct algorithm).
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -36,6 +37,12 @@ extern const Algorithm alltoall_linear{
       return {1, times(s.size - 1, s.count)};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return at_once(flat(s), s.size - 1, (s.size - 1) * number(s.count));
+        },
+    .alike = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -36,6 +37,12 @@ extern const Algorithm alltoall_pairwise{
       return {s.size - 1, times(s.size - 1, s.count)};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return ring(flat(s), s.size - 1, number(s.count));
+        },
+    .alike = true,
 };
 
 }  // namespace tutti

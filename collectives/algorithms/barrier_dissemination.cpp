@@ -5,6 +5,7 @@
 //   rounds ceil(log2 p)     elements 0     scratch none
 //
 // Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", Int. J. Parallel Programming 1988.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -31,6 +32,11 @@ extern const Algorithm barrier_dissemination{
     .cost = [](const Shape& s) -> Cost {
       return {log2_ceil(s.size), 0};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return exchange(flat(s), log2_ceil(s.size), 0);
+        },
 };
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // Hierarchical barrier. Notifications go up a binomial tree on every host to its first rank; these leaders run a
-// dissemination barrier; then notifications go down the trees. Only leaders communicate between hosts. With L ranks
+// dissemination barrier; then notifications go down the trees. Only leaders communicate between hosts. Where hosts are
+// grouped by racks, the leaders of a rack do the same before those of all racks. With L ranks
 // on each of H hosts:
 //
 //   rounds 2 floor(log2 L) + ceil(log2 H)     elements 0     scratch none
@@ -8,6 +9,7 @@
 // Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
 #include <utility>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -32,7 +34,9 @@ Schedule plan(const Shape& s) {
   const int host = hosts.host_of(s.rank), count = hosts.count();
   const pieces::Node node = pieces::binomial({hosts.index_of(s.rank), hosts.size_of(host)}, 0);
   Schedule leaders;
-  if (node.parent < 0)
+  if (node.parent < 0 && hosts.above() != nullptr)
+    leaders = plan({.rank = host, .size = count, .hosts = hosts.above()});
+  else if (node.parent < 0)
     leaders.rounds(log2_ceil(count), [=](int k, Round& round) {
       const int distance = 1 << k;
       round.add(notify(modulo(host + distance, count)), await(modulo(host - distance, count)));
@@ -44,9 +48,19 @@ Schedule plan(const Shape& s) {
   return whole;
 }
 
-Cost cost(const Shape& s) {
-  const Hosts& hosts = hosts_of(s);
-  return {2 * log2_floor(hosts.largest()) + log2_ceil(hosts.count()), 0};
+int rounds(const Hosts& hosts) {
+  const int between = hosts.above() != nullptr ? rounds(*hosts.above()) : log2_ceil(hosts.count());
+  return 2 * log2_floor(hosts.largest()) + between;
+}
+
+Cost cost(const Shape& s) { return {rounds(hosts_of(s)), 0}; }
+
+Expense expense_of(const Hosts& hosts, expenses::Links links) {
+  using namespace expenses;
+  const Links farther = alone(above(links, hosts));
+  const Expense leaders =
+      hosts.above() != nullptr ? expense_of(*hosts.above(), farther) : exchange(farther, log2_ceil(hosts.count()), 0);
+  return binomial(links, hosts.largest(), 0, true) + leaders + binomial(links, hosts.largest(), 0, false);
 }
 
 }  // namespace
@@ -58,6 +72,8 @@ extern const Algorithm barrier_hierarchical{
     .plan = plan,
     .cost = cost,
     .crossing = [](const Shape&) -> Crossing { return {}; },
+    .expense = [](const Shape& s) { return expense_of(hosts_of(s), expenses::inside); },
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //   rounds floor(log2 p), the depth of the tree     elements ceil(log2 p) n (the root)     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -38,6 +39,11 @@ extern const Algorithm broadcast_binomial{
     .cost = [](const Shape& s) -> Cost {
       return {log2_floor(s.size), times(log2_ceil(s.size), s.count)};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return binomial(flat(s), s.size, number(s.count), false);
+        },
 };
 
 }  // namespace tutti

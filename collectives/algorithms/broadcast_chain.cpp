@@ -5,6 +5,7 @@
 //   rounds p-1 (for the first lane)     elements n     scratch none
 //
 // van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -27,6 +28,12 @@ extern const Algorithm broadcast_chain{
     .cost = [](const Shape& s) -> Cost {
       return {s.size - 1, s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return chain_of_ranks(s, number(s.count), false);
+        },
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -31,6 +32,11 @@ extern const Algorithm broadcast_linear{
     .cost = [](const Shape& s) -> Cost {
       return {1, times(s.size - 1, s.count)};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return tree(flat(s), std::min(s.size - 1, 1), s.size - 1, number(s.count), false);
+        },
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //   rounds floor(log2 p) + p - 1     elements 2n less the two largest chunks (the root)     scratch none
 //
 // Barnett, Gupta, Payne, Shuler, van de Geijn & Watts, "Interprocessor collective communication library", SHPCC 1994.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -39,6 +40,13 @@ extern const Algorithm broadcast_scatter_allgather{
       return {log2_floor(s.size) + s.size - 1, 2 * s.count - Chunks(s.count, s.size).run(0, 2).count};
     },
     .parts = [](const Shape& s) { return s.size; },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return tree(flat(s), log2_floor(s.size), log2_ceil(s.size), number(s.count) / std::max(1, log2_ceil(s.size)),
+                      false) +
+                 ring_of_ranks(s, number(s.count) / s.size);
+        },
 };
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <algorithm>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -71,6 +72,7 @@ extern const Algorithm gather_binomial{
     .plan = plan,
     .cost = cost,
     .lanes = false,
+    .expense = [](const Shape& s) { return expenses::blocks_by_tree(s, log2_ceil(s.size)); },
 };
 
 }  // namespace tutti

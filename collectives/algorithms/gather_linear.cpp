@@ -4,6 +4,7 @@
 //   rounds 1     elements n, n the count of one block     scratch none
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 
@@ -35,6 +36,11 @@ extern const Algorithm gather_linear{
       return {1, s.count};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return tree(flat(s), std::min(s.size - 1, 1), s.size - 1, number(s.count), false);
+        },
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/geometry.hpp"
 #include "collectives/plan/schedule.hpp"
 
@@ -20,6 +21,9 @@ inline Schedule alone(std::size_t count) {
   plan.round([=](Round& round) { round.add(copy(out({0, count}), in({0, count}))); });
   return plan;
 }
+
+/// The chunks of a host's ranks: the first `columns` ranks have one, the others an empty one.
+inline Blocks chunks_inside(std::size_t count, int columns, int ranks) { return {Chunks(count, columns), ranks}; }
 
 /// Ring allgather of the blocks into every rank's `out`; `mine` is where this rank's block is at the start (see
 /// allgather_ring.cpp).
@@ -41,30 +45,61 @@ struct Node {
 
  private:
   int count_ = 0;
-  std::array<int, 32> list_;  // the children of two binomial trees, one over hosts and one inside a host
+  std::array<int, 48> list_;  // of two trees, one over hosts and one inside a host: of radix 4, 12 others for 4^12
 };
 using Tree = Node (*)(Ring ring, int root);
 Node binomial(Ring ring, int root);  // broadcast_binomial.cpp
 Node chain(Ring ring, int root);     // broadcast_chain.cpp: one child
 /// A `tree` over the hosts, starting at the root's host, with one rank of each; and a `tree` inside every host,
-/// starting at that rank (see broadcast_hierarchical.cpp).
+/// starting at that rank. Where hosts are grouped by racks, the one over the hosts is such a tree of trees itself (see
+/// broadcast_hierarchical.cpp).
 Node tree_of_hosts(const Shape& s, Tree tree);
+/// The part of it over the hosts: a host's neighbours, starting at host `home`.
+Node tree_over_hosts(const Hosts& hosts, int host, int home, Tree tree);
+/// The most messages that a rank sends down such trees: to hosts, and inside a host of n ranks within(n) at most. And
+/// what crosses hosts then.
+int sent_down(const Shape& s, Tree tree, int (*within)(int ranks));
+Crossing crossing_down(const Shape& s, Tree tree);
 
 /// Broadcasts the root's `out` down a tree (see broadcast_binomial.cpp).
 Schedule hand_down(const Node& node, std::size_t count);
 Schedule broadcast_binomial(const Shape& s);
 
-/// Reduces all ranks' `in` up a tree into the root's `out` (see reduce_binomial.cpp).
-Schedule fold_up(const Node& node, std::size_t count);
+/// Reduces all ranks' `in` up a tree into the root's `out`, or its `result` (see reduce_binomial.cpp).
+Schedule fold_up(const Node& node, std::size_t count, Slice result);
+inline Schedule fold_up(const Node& node, std::size_t count) { return fold_up(node, count, out({0, count})); }
 Schedule reduce_binomial(const Shape& s);
+/// The same, but a rank receives from all its children in one round (see reduce_double_tree.cpp).
+Schedule fold_up_at_once(const Node& node, std::size_t count);
 
-/// Extends `core`, an allreduce plan for powers of two, to any size (see allreduce_recursive_doubling.cpp).
-Schedule fold_extra_ranks(const Shape& s, Schedule (*core)(const Shape&));
+/// Extends `core`, an allreduce plan for `fitting` ranks, more than half of the shape's, to all of them (see
+/// allreduce_recursive_doubling.cpp).
+Schedule fold_extra_ranks(const Shape& s, int fitting, Schedule (*core)(const Shape&));
 
-/// Receives all others' contributions to `mine`, a slice of `in`, into scratch; and folds all contributions in rank
-/// order into `into`, one in each round (see allreduce_direct.cpp).
-void receive_all(const Shape& s, Slice into, Slice mine, Round& round);
-void fold_received(Schedule& plan, const Shape& s, Slice into, Slice mine);
+/// The contributions of all ranks to one slice. Those of others are received into scratch, from element `at` on; and
+/// all are folded in rank order into `into`, one in each round (see allreduce_direct.cpp).
+struct InOrder {
+  Ring ring;
+  Slice into, mine;
+  std::size_t at = 0;
+
+  void receive(Round& round) const;
+  void fold_received(Schedule& plan) const;
+  Slice contribution(int i) const;
+  Step fold_next(int k) const;
+};
+
+/// Every rank sends each block of its `in` to the block's owner, who folds all contributions into `into` (see
+/// reduce_scatter_direct.cpp).
+Schedule fold_at_owners(Ring ring, const Blocks& block, Slice into);
+
+/// Every rank sends `mine` to all others, into the block of its number in `out` (see allgather_linear.cpp).
+Schedule give_to_all(Ring ring, const Blocks& block, Slice mine);
+
+/// The number of slots j in [0, size) with this digit at this place, a power of the radix, which a Bruck alltoall sends
+/// in its round; and in all rounds (see alltoall_bruck.cpp).
+std::size_t movers(int size, int place, int digit, int radix);
+std::size_t all_movers(int size, int radix);
 
 /// A subtree [label, label + span), split into parts whose ranks are consecutive without wrapping around the last
 /// rank (see scatter_binomial.cpp).

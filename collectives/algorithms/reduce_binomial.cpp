@@ -5,17 +5,18 @@
 //   rounds ceil(log2 p)     elements n     scratch n
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
 
-Schedule pieces::fold_up(const Node& node, std::size_t count) {
+Schedule pieces::fold_up(const Node& node, std::size_t count, Slice result) {
   const Range all{0, count};
   const bool is_root = node.parent < 0;
   const int children = static_cast<int>(node.children().size());
   if (is_root && children == 0) return alone(count);
-  const Slice partial = is_root ? out(all) : scratch(all);
+  const Slice partial = is_root ? result : scratch(all);
   Schedule plan;
   plan.rounds(children, [=](int k, Round& round) {
     const int child = node.children()[static_cast<std::size_t>(children - 1 - k)];
@@ -37,6 +38,11 @@ extern const Algorithm reduce_binomial{
     .cost = [](const Shape& s) -> Cost {
       return {log2_ceil(s.size), s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return binomial(flat(s), s.size, number(s.count), true);
+        },
 };
 
 }  // namespace tutti

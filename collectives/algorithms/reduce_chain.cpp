@@ -6,6 +6,7 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -21,6 +22,12 @@ extern const Algorithm reduce_chain{
     .cost = [](const Shape& s) -> Cost {
       return {s.size - 1, s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return chain_of_ranks(s, number(s.count), true);
+        },
+    .racks = true,
 };
 
 }  // namespace tutti

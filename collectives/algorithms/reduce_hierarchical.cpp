@@ -1,12 +1,14 @@
 // Hierarchical reduce: the hierarchical broadcast in reverse. A binomial tree on every host reduces to one rank,
 // which is the root on its own host; a binomial tree over the hosts reduces these results to the root. Every host
-// except the root's sends the buffer once. With L ranks on each of H hosts:
+// except the root's sends the buffer once, and so does every rack where hosts are grouped by racks. With L ranks on
+// each of H hosts:
 //
 //   rounds ceil(log2 L) + ceil(log2 H)     elements n     scratch n
 //   crossing n (H-1) in all, at most n from one host
 //
 // Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
 // IPDPS 2000.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -14,10 +16,7 @@
 namespace tutti {
 namespace {
 
-Cost cost(const Shape& s) {
-  const Hosts& hosts = hosts_of(s);
-  return {log2_ceil(hosts.largest()) + log2_ceil(hosts.count()), s.count};
-}
+Cost cost(const Shape& s) { return {expenses::depth_of_trees(hosts_of(s), log2_ceil), s.count}; }
 
 }  // namespace
 
@@ -32,6 +31,13 @@ extern const Algorithm reduce_hierarchical{
     .crossing = [](const Shape& s) -> Crossing {
       return {times(hosts_of(s).count() - 1, s.count), s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return of_trees(hosts_of(s),
+                          [&](Links links, int ranks) { return binomial(links, ranks, number(s.count), true); });
+        },
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -1,12 +1,14 @@
 // Hierarchical chain reduce: the hierarchical chain broadcast in reverse. A chain through every host reduces its
 // ranks' contributions, and a chain of hosts reduces the hosts' results. The lanes of a large buffer are pipelined,
-// so links between and inside hosts are all busy. With L ranks on each of H hosts:
+// so links between and inside hosts are all busy; racks, where hosts are grouped so, are one more such level. With L
+// ranks on each of H hosts:
 //
 //   rounds L-1 + H-1 (for the first lane)     elements n     scratch n on ranks that fold and are not the root
 //   crossing n (H-1) in all, at most n from one host
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -17,8 +19,8 @@ namespace {
 Schedule plan(const Shape& s) { return pieces::fold_up(pieces::tree_of_hosts(s, pieces::chain), s.count); }
 
 Cost cost(const Shape& s) {
-  const Hosts& hosts = hosts_of(s);
-  return {hosts.largest() - 1 + hosts.count() - 1, s.count};
+  const auto others = [](int ranks) { return ranks - 1; };
+  return {expenses::depth_of_trees(hosts_of(s), others), s.count};
 }
 
 }  // namespace
@@ -32,6 +34,13 @@ extern const Algorithm reduce_hierarchical_chain{
     .crossing = [](const Shape& s) -> Crossing {
       return {times(hosts_of(s).count() - 1, s.count), s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return of_trees(hosts_of(s),
+                          [&](Links links, int ranks) { return chain(links, ranks, number(s.count), true); });
+        },
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -15,12 +16,13 @@ Schedule plan(const Shape& s) {
   if (s.size == 1) return pieces::alone(s.count);
   const Range all{0, s.count};
   const bool is_root = s.rank == s.root;
+  const pieces::InOrder order{{s.rank, s.size}, out(all), in(all)};
   Schedule one;
   one.round([=](Round& round) {
-    if (!is_root) return round.add(send(s.root, in(all)));
-    pieces::receive_all(s, out(all), in(all), round);
+    if (!is_root) return round.add(send(s.root, order.mine));
+    order.receive(round);
   });
-  if (is_root) pieces::fold_received(one, s, out(all), in(all));
+  if (is_root) order.fold_received(one);
   return one;
 }
 
@@ -34,6 +36,11 @@ extern const Algorithm reduce_linear{
     .cost = [](const Shape& s) -> Cost {
       return {1, s.count};
     },
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return tree(flat(s), std::min(s.size - 1, 1), s.size - 1, number(s.count), true);
+        },
 };
 
 }  // namespace tutti

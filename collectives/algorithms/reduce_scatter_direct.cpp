@@ -5,26 +5,32 @@
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
 namespace tutti {
+
+Schedule pieces::fold_at_owners(Ring ring, const Blocks& block, Slice into) {
+  const InOrder order{ring, into, in(block[ring.rank])};
+  Schedule direct;
+  direct.round([=](Round& round) {
+    if (ring.size == 1) return round.add(copy(into, order.mine));
+    for (int k = 1; k < ring.size; ++k) {
+      const int ahead = modulo(ring.rank + k, ring.size);
+      round.add(send(ahead, in(block[ahead])));
+    }
+    order.receive(round);
+  });
+  order.fold_received(direct);
+  return direct;
+}
+
 namespace {
 
 Schedule plan(const Shape& s) {
   const Blocks block(s.count, s.size, s.in_blocks);
-  const Slice mine = in(block[s.rank]), result = out({0, mine.count});
-  Schedule direct;
-  direct.round([=](Round& round) {
-    if (s.size == 1) return round.add(copy(result, mine));
-    for (int k = 1; k < s.size; ++k) {
-      const int ahead = modulo(s.rank + k, s.size);
-      round.add(send(ahead, in(block[ahead])));
-    }
-    pieces::receive_all(s, result, mine, round);
-  });
-  pieces::fold_received(direct, s, result, mine);
-  return direct;
+  return pieces::fold_at_owners({s.rank, s.size}, block, out({0, block[s.rank].count}));
 }
 
 }  // namespace
@@ -38,6 +44,12 @@ extern const Algorithm reduce_scatter_direct{
       return {1, times(s.size - 1, s.count)};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return at_once(flat(s), s.size - 1, (s.size - 1) * number(s.count), (s.size - 1) * number(s.count));
+        },
+    .alike = true,
 };
 
 }  // namespace tutti

@@ -1,17 +1,20 @@
 // Hierarchical reduce-scatter: the hierarchical allgather in reverse. The ranks with the same local index on every
 // host form a column. First the ranks of each host reduce-scatter, around a ring, their contributions for each
 // column; then each column reduces the hosts' sums around a ring across hosts. Each host sends one sum of every block
-// to other hosts. There are as many columns as the smallest host has ranks: extra ranks of larger hosts take part
-// inside the host, and receive their blocks from the carrier of a column at the end. Any layout. With L ranks on each
-// of H hosts, p = L H:
+// to other hosts. Where hosts are grouped by racks, a column has two rings, through the hosts of a rack, then through
+// one host of each rack, and each rack sends one sum of every block too. There are as many columns as the smallest host
+// has ranks: extra ranks of larger hosts take part inside the host, and receive their blocks from the carrier of a
+// column at the end. Any layout. With L ranks on each of H hosts, p = L H:
 //
-//   rounds L-1 + H-1, and 1 more where hosts differ     elements (p-H) n + (H-1) n, n the count of one block
-//   scratch 3H n     crossing p n (H-1) in all, (p-L) n from each host
+//   rounds L-1 + H-1, and 1 more where hosts differ; with R racks H/R-1 + R-1 for H-1, and 1 more where these differ
+//   elements (p-H) n + (H-1) n, n the count of one block     scratch 3H n, with racks about 3H n + 3R n
+//   crossing p n (H-1) in all, (p-L) n from each host; extra hosts of larger racks send p n
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
 #include <utility>
 
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tutti/topology.hpp"
@@ -95,6 +98,112 @@ Schedule fold_bundles(Ring ring, const Parts& parts, Given given, const Bundle& 
   return plan;
 }
 
+/// The same for lists of bundles, one for each of some hosts: each_of(i, take) calls take(bundle) for this rank's
+/// contributions for member i. into(bundle) is where the sum of one of this rank's ends.
+template <typename EachOf, typename Into>
+Schedule fold_lists(Ring ring, const Parts& parts, EachOf each_of, Into into, Range areas) {
+  Schedule plan;
+  if (ring.size > 2) plan.use_scratch(areas.offset + 2 * areas.count);
+  plan.rounds(ring.size - 1, [=](int k, Round& round) {
+    const bool is_last = k == ring.size - 2;
+    const auto area = [&](int in_round) { return areas.offset + static_cast<std::size_t>(in_round % 2) * areas.count; };
+    std::size_t at = area(k + 1);  // where the round before left them
+    each_of(modulo(ring.rank - k - 1, ring.size), [&](const Bundle& own) {
+      const Bundle leaving = k == 0 ? own : moved(own, Bundle::Place::packed, at);
+      for (std::size_t i = 0; i < own.ranks.size(); ++i) round.add(send(ring.next(), parts.slice(leaving, i)));
+      at += parts.total(own);
+    });
+    at = area(k);
+    each_of(modulo(ring.rank - k - 2, ring.size), [&](const Bundle& own) {
+      const Bundle arriving = is_last ? into(own) : moved(own, Bundle::Place::packed, at);
+      for (std::size_t i = 0; i < own.ranks.size(); ++i)
+        round.add(last(recv_reduce(ring.prev(), parts.slice(arriving, i), parts.slice(own, i)), is_last));
+      at += parts.total(own);
+    });
+  });
+  return plan;
+}
+
+/// A column across hosts that are grouped by racks, from where the sums of a host are. Plain data.
+struct InRack {
+  Parts parts;
+  const Hosts* racks;
+  int host, column, rack, index;  // index: of the host in its rack
+  bool is_packed;                 // the sums of the host are in scratch
+  std::size_t begin, kept;        // before the column, and elements of it there
+
+  bool carries() const { return index < racks->columns(); }
+  bool is_summed() const { return racks->size_of(rack) > 1; }
+  Bundle part(int of) const { return parts.column(of, column); }
+  std::size_t total(std::span<const int> some) const {
+    std::size_t sum = 0;
+    for (const int of : some) sum += parts.total(part(of));
+    return sum;
+  }
+  std::size_t before(std::span<const int> some, int of) const {
+    return total(some.first(static_cast<std::size_t>(std::ranges::find(some, of) - some.begin())));
+  }
+  int host_of(const Bundle& bundle) const { return parts.hosts->host_of(bundle.ranks.front()); }
+
+  /// The sum of this host.
+  Bundle given(int of) const {
+    const Bundle mine = part(of);
+    return is_packed ? moved(mine, Bundle::Place::packed, parts.before(mine.first) - begin) : mine;
+  }
+  /// That of the rack, for the hosts of this one's column of racks.
+  std::span<const int> gathered() const { return racks->whole_column(index); }
+  Bundle summed(int of) const {
+    return is_summed() ? moved(part(of), Bundle::Place::packed, kept + before(gathered(), of)) : given(of);
+  }
+  std::size_t end() const { return kept + (carries() && is_summed() ? total(gathered()) : 0); }
+  /// That of all, for this host and those that it serves; this one is the first of them.
+  std::span<const int> served() const { return racks->column(rack, index); }
+  Bundle result(int of) const {
+    if (of == host) return moved(part(of), Bundle::Place::results, end());
+    return moved(part(of), Bundle::Place::packed, end() + before(served(), of));
+  }
+};
+
+/// As across_hosts(), by a ring in each rack and one across racks, in numbers of hosts.
+Schedule across_racks(const InRack& at) {
+  const Hosts* const racks = at.racks;
+  const Ring inside{at.index, racks->size_of(at.rack)}, across{racks->place_of(at.rack), racks->count()};
+  const std::size_t all = at.parts.total(at.parts.whole_column(at.column));
+  const auto each_inside = [=](int i, auto take) {
+    if (i >= racks->columns()) return;
+    for (const int of : racks->whole_column(i)) take(at.given(of));
+  };
+  Schedule plan = fold_lists(inside, at.parts, each_inside,
+                             [=](const Bundle& own) { return at.summed(at.host_of(own)); }, {at.end(), all})
+                      .on((*racks)[at.rack])
+                      .partial();
+  if (!at.carries()) {
+    plan.use_scratch(at.end() + at.parts.total(at.part(at.host)));
+    const int carrier = (*racks)[at.rack][static_cast<std::size_t>(at.index % racks->columns())];
+    plan.round([=](Round& round) {
+      const Bundle mine = at.result(at.host);
+      for (std::size_t i = 0; i < mine.ranks.size(); ++i) round.add(recv(carrier, at.parts.slice(mine, i)));
+    });
+    return plan;
+  }
+  const auto each_across = [=](int place, auto take) {
+    for (const int of : racks->column(racks->in_order(place), at.index)) take(at.summed(of));
+  };
+  const std::size_t end = at.end() + at.total(at.served());
+  plan.use_scratch(end);
+  plan.then(fold_lists(across, at.parts, each_across, [=](const Bundle& own) { return at.result(at.host_of(own)); },
+                       {end, at.total(at.gathered())})
+                .on(Members::in_order(*racks, at.index)));
+  plan.round([=](Round& round) {
+    for (const int of : at.served()) {
+      const Bundle theirs = at.result(of);
+      for (std::size_t i = 0; i < theirs.ranks.size() && of != at.host; ++i)
+        round.add(send(of, at.parts.slice(theirs, i)));
+    }
+  });
+  return plan;
+}
+
 /// Reduces the hosts' sums for this rank's column into `out`, and forwards those for extra ranks of the host. The sums
 /// are in the first `kept` elements of scratch; if there are none, this rank is alone on its host, and they are in
 /// `in`.
@@ -102,8 +211,20 @@ Schedule across_hosts(const Shape& s, const Parts& parts, bool is_packed, std::s
   const Hosts& hosts = *parts.hosts;
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
   const Bundle served = parts.column(host, index);  // this rank is first
-  const Bundle results = moved(served, Bundle::Place::results, kept);
+  const auto forward = [=](Schedule& plan, const Bundle& results) {
+    plan.round([=](Round& round) {
+      for (std::size_t i = 1; i < served.ranks.size(); ++i) round.add(send(served.ranks[i], parts.slice(results, i)));
+    });
+  };
   const std::size_t begin = parts.before(hosts.column_begin(0, index));
+  if (const Hosts* const racks = hosts.above(); racks != nullptr) {
+    const int rack = racks->host_of(host);
+    const InRack at{parts, racks, host, index, rack, racks->index_of(host), is_packed, begin, kept};
+    Schedule plan = across_racks(at).on(Members::across(hosts, index));
+    forward(plan, at.result(host));
+    return plan;
+  }
+  const Bundle results = moved(served, Bundle::Place::results, kept);
   const auto sums = [=](int h) {
     const Bundle mine = parts.column(h, index);
     return is_packed ? moved(mine, Bundle::Place::packed, parts.before(mine.first) - begin) : mine;
@@ -112,9 +233,7 @@ Schedule across_hosts(const Shape& s, const Parts& parts, bool is_packed, std::s
   Schedule plan = fold_bundles({host, hosts.count()}, parts, sums, results, {end, parts.largest_part(index)})
                       .on(Members::across(hosts, index));
   plan.use_scratch(end);
-  plan.round([=](Round& round) {
-    for (std::size_t i = 1; i < served.ranks.size(); ++i) round.add(send(served.ranks[i], parts.slice(results, i)));
-  });
+  forward(plan, results);
   return plan;
 }
 
@@ -149,25 +268,62 @@ Schedule plan(const Shape& s) {
   return whole;
 }
 
+/// Blocks that the carrier of a column sends to other hosts.
+std::size_t sent_across(const Hosts& hosts, int host, int column) {
+  const std::size_t all = hosts.whole_column(column).size(), own = hosts.column(host, column).size();
+  const Hosts* const racks = hosts.above();
+  const bool is_extra = racks != nullptr && racks->index_of(host) >= racks->columns();
+  return hosts.count() == 1 ? 0 : is_extra ? all : all - own;
+}
+
 Cost cost(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
+  const Hosts* const racks = hosts.above();
   std::size_t blocks = 0;
   for (int rank = 0; rank < s.size; ++rank) {
     const int host = hosts.host_of(rank), index = hosts.index_of(rank);
     const bool carries = index < hosts.columns();
     const std::size_t column = carries ? hosts.whole_column(index).size() : 0;
-    const std::size_t own = carries ? hosts.column(host, index).size() : 0;
     std::size_t sent = hosts.size_of(host) > 1 ? static_cast<std::size_t>(s.size) - column : 0;
-    if (carries && hosts.count() > 1) sent += column - own + (own - 1);
+    if (carries && hosts.count() > 1) sent += sent_across(hosts, host, index) + hosts.column(host, index).size() - 1;
     blocks = std::max(blocks, sent);
   }
-  const int rounds = hosts.largest() - 1 + hosts.count() - 1 + (hosts.is_cartesian() ? 0 : 1);
-  return {rounds, blocks * s.count};
+  const int between = racks == nullptr ? hosts.count() - 1
+                                       : racks->largest() - 1 + racks->count() - 1 + (racks->is_cartesian() ? 0 : 1);
+  return {hosts.largest() - 1 + between + (hosts.is_cartesian() ? 0 : 1), blocks * s.count};
 }
 
 Crossing crossing(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
-  return {times(s.size * (hosts.count() - 1), s.count), times(s.size - hosts.smallest(), s.count)};
+  Crossing what;
+  for (int host = 0; host < hosts.count(); ++host) {
+    std::size_t sent = 0;
+    for (int i = 0; i < hosts.columns(); ++i) sent += sent_across(hosts, host, i);
+    what.total += sent * s.count;
+    what.most = std::max(what.most, sent * s.count);
+  }
+  return what;
+}
+
+Expense expense(const Shape& s) {
+  using namespace expenses;
+  const Hosts& hosts = hosts_of(s);
+  const Hosts* const racks = hosts.above();
+  const double column = number(hosts.whole_column(0).size()), own = column / hosts.count(), n = number(s.count);
+  const Links between = above(inside, hosts);
+  Expense sum = ring(inside, hosts.largest() - 1, column * n, true);
+  sum.load.within.messages *= column;  // a message for each block
+  if (racks == nullptr) {
+    sum = sum + ring(between, hosts.count() - 1, own * n, true);
+    sum.load.between.messages *= own;
+    return sum;
+  }
+  const double far = own * hosts.count() / (racks->count() * racks->columns()), near = far * racks->count();
+  sum = sum + ring(between, racks->largest() - 1, near * n, true) +
+        ring(above(between, *racks), racks->count() - 1, far * n, true);
+  sum.load.between.messages *= near;
+  sum.load.beyond.messages *= far;
+  return sum;
 }
 
 }  // namespace
@@ -180,6 +336,9 @@ extern const Algorithm reduce_scatter_hierarchical{
     .cost = cost,
     .variable = true,
     .crossing = crossing,
+    .expense = expense,
+    .alike = true,
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 //   rounds p-1     elements (p-1) n, n the count of one block     scratch 2n
 //
 // Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -41,6 +42,13 @@ extern const Algorithm reduce_scatter_ring{
       return {s.size - 1, times(s.size - 1, s.count)};
     },
     .variable = true,
+    .expense =
+        [](const Shape& s) {
+          using namespace expenses;
+          return ring_of_ranks(s, number(s.count), true);
+        },
+    .alike = true,
+    .racks = true,
 };
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 //   p/2
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
+#include "collectives/algorithms/expenses.hpp"
 #include "collectives/algorithms/pieces.hpp"
 #include "collectives/plan/algorithm.hpp"
 
@@ -77,6 +78,7 @@ extern const Algorithm scatter_binomial{
       return {log2_floor(s.size), times(s.size - 1, s.count)};
     },
     .lanes = false,
+    .expense = [](const Shape& s) { return expenses::blocks_by_tree(s, log2_floor(s.size)); },
 };
 
 }  // namespace tutti

@@ -20,7 +20,8 @@ struct Wanted {
 };
 
 /// The card of this rank. What all ranks of a host have in common is the shared part: the host and its name, the GPUs,
-/// and of each wanted provider its domain, or why it is not viable. The NUMA node and the cores are the rank's own.
+/// the rack where it is known, and of each wanted provider its domain, or why it is not viable. The NUMA node and the
+/// cores are the rank's own.
 Text write_card(std::span<const Wanted> wanted, const Settings& settings);
 
 /// The cards of all ranks. Ranks with the same shared part have one HostCard. Any thread.
@@ -35,7 +36,9 @@ class Cards {
   explicit Cards(Texts texts);
 
   int size() const noexcept { return static_cast<int>(texts_.size()); }
-  const HostCard& operator[](int rank) const { return hosts_[texts_.number_of_shared(rank)]; }
+  const HostCard& operator[](int rank) const {
+    return hosts_[texts_.shared_numbers().at(static_cast<std::size_t>(rank))];
+  }
   /// The places of all ranks.
   Topology topology() const;
   /// That the rank may run on, as text of core_list().

@@ -95,8 +95,11 @@ void own_folder(const std::string& folder) {
   };
   if (about.st_uid != geteuid())
     distrust("it belongs to user id " + std::to_string(about.st_uid) + "; name a folder of your own");
-  if ((about.st_mode & (S_IWOTH | S_IWGRP)) != 0)
-    distrust("other users may write to it; say chmod go-w " + folder + ", or name a folder that is not there yet");
+  if ((about.st_mode & (S_IWOTH | S_IWGRP)) == 0) return;
+  const bool is_for_all = (about.st_mode & S_ISVTX) != 0;  // such as /tmp
+  distrust("other users may write to it; " +
+           (is_for_all ? "name a folder in it that is not there yet, such as " + folder + "/job"
+                       : "say chmod go-w " + folder + ", or name a folder that is not there yet"));
 }
 
 class FileStore final : public WatchingStore {

@@ -4,8 +4,8 @@
 //   NAME/up/R     what the subtree of R has told, or why it cannot
 //   NAME/all      the root's answer
 //
-// A value is '=' and the texts' bytes, or the failure: '!', the code, the culprit and a text, or '?' and the ranks that
-// have not come. Long values are cut into parts.
+// A value is '=' and the texts' bytes, or '?' and the ranks that have not come, or an error. Long values are cut into
+// parts.
 #include "collectives/bootstrap/gathering.hpp"
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/bootstrap/store_rules.hpp"
 #include "transports/addresses.hpp"
+#include "transports/core/told_error.hpp"
 #include "tutti/log.hpp"
 #include "tutti/status.hpp"
 
@@ -66,9 +67,7 @@ struct Told {
   }
 
   std::string value() const {
-    if (failure)
-      return "!" + std::to_string(static_cast<int>(failure->code())) + " " + std::to_string(failure->culprit()) + " " +
-             failure->what();
+    if (failure) return told_error(*failure);
     if (late.empty()) return "=" + texts.bytes();
     std::string list = "?";
     for (const int rank : late) list += " " + std::to_string(rank);
@@ -77,18 +76,12 @@ struct Told {
 
   static Told from(const std::string& value) {
     Told told;
-    std::istringstream words(value.substr(std::min<std::size_t>(1, value.size())));
-    if (value.starts_with('=')) {
-      told.texts = Texts::parse(std::string_view(value).substr(1));
-    } else if (value.starts_with('?')) {
+    told.failure = error_told_in(value);
+    if (value.starts_with('?')) {
+      std::istringstream words(value.substr(1));
       for (int rank = 0; words >> rank;) told.late.push_back(rank);
-    } else {
-      int code = 0, culprit = -1;
-      std::string text;
-      words >> code >> culprit;
-      std::getline(words >> std::ws, text, '\0');
-      const bool known = code > static_cast<int>(Code::ok) && code <= static_cast<int>(Code::internal);
-      told.failure = Error(known ? static_cast<Code>(code) : Code::protocol, text, culprit);
+    } else if (!told.failure) {  // nothing, which parse() refuses, is in a value of another kind
+      told.texts = Texts::parse(value.starts_with('=') ? std::string_view(value).substr(1) : std::string_view());
     }
     return told;
   }
@@ -284,6 +277,7 @@ struct Gathering::Impl {
       if (error.code() == Code::timeout) throw store_rules::not_joined({&at.parent, 1}, who.patience);
       if (error.code() != Code::peer_lost) throw;
     }
+    parent.reset();  // nor is it asked in the next exchange
     explain_loss_of_parent();
     return word_of_root(key, links);  // the parent has what it wanted, and is busy elsewhere
   }

@@ -132,7 +132,7 @@ struct TcpStoreServer::Impl {
       if (fd < 0) {
         if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
         report("cannot accept a connection: " + std::string(std::strerror(errno)) + ". " +
-               about_open_files(errno, std::max(most_clients, clients.size())));
+               about_open_files(errno, most_clients - std::min(most_clients, clients.size())));
         if (const auto oldest = half_open.take_oldest()) {
           refuse(*oldest, "another one needs its descriptor");
           continue;
@@ -280,11 +280,12 @@ struct TcpStoreServer::Impl {
   }
 
   void ended(Entry entry) {
-    if (!entry->second.trusted) {
+    const Client& client = entry->second;
+    // One that has said nothing may be a process of this job that was killed as it connected.
+    if (!client.trusted && !client.in.view().empty())
       refuse(entry->first, "it left before it showed the secret");
-      return;
-    }
-    close(entry);
+    else
+      close(entry);
   }
 
   /// Closes the connection and logs why; always returns false.

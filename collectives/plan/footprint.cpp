@@ -20,12 +20,15 @@ std::size_t table_bytes(const Shape& shape) {
   return bytes;
 }
 
+/// The length of the shorter of two messages; 0 stands for no message.
+std::size_t shorter(std::size_t a, std::size_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
 std::size_t shortest_message(const Schedule& plan) {
   std::size_t shortest = 0;
   for (int i = 0; i < plan.rounds(); ++i)
     plan.play(i, [&](const Step& step) {
       if (step.verb != Step::Verb::send || step.signal) return;
-      shortest = shortest == 0 ? step.slice.count : std::min(shortest, step.slice.count);
+      shortest = shorter(shortest, step.slice.count);
     });
   return shortest;
 }
@@ -36,19 +39,27 @@ Footprint footprint_of(const Algorithm& algorithm, const Shape& shape, std::size
   Footprint found;
   const bool is_variable = shape.in_blocks != nullptr || shape.out_blocks != nullptr;
   found.lanes = is_variable ? Lanes{1, shape.count} : lanes_of(algorithm, shape, width, lane_bytes);
+  const std::size_t rest = shape.count - (found.lanes.number - 1) * found.lanes.count;  // of the last lane
+  const bool is_whole = rest == found.lanes.count;
+  const std::size_t whole = found.lanes.number - (is_whole ? 0 : 1);  // lanes
+  const std::size_t ways = std::min(static_cast<std::size_t>(ways_of(algorithm, shape)), found.lanes.number);
+  found.most_bytes = table_bytes(shape);
   Shape lane = shape;
   lane.count = found.lanes.count;
-  const Schedule whole = algorithm.plan(lane);
-  found.first_bytes = found.most_bytes = table_bytes(shape) + whole.bytes();
-  found.shortest = shortest_message(whole);
-  lane.count = shape.count - (found.lanes.number - 1) * found.lanes.count;
-  if (lane.count == found.lanes.count) {
-    found.tally = tallied({}, tally(whole), found.lanes.number);
-    return found;
+  for (std::size_t way = 0; way < std::min(ways, whole); ++way) {
+    lane.way = static_cast<int>(way);
+    const Schedule plan = algorithm.plan(lane);
+    found.most_bytes += plan.bytes();
+    if (way == 0) found.first_bytes = found.most_bytes;
+    found.shortest = shorter(found.shortest, shortest_message(plan));
+    found.tally = tallied(found.tally, tally(plan), (whole - way + ways - 1) / ways);
   }
-  const Schedule rest = algorithm.plan(lane);
-  found.tally = tallied(tally(rest), tally(whole), found.lanes.number - 1);
-  found.most_bytes += rest.bytes();
+  if (is_whole) return found;
+  lane.count = rest;
+  lane.way = static_cast<int>(whole % ways);
+  const Schedule plan = algorithm.plan(lane);
+  found.tally = tallied(found.tally, tally(plan), 1);
+  found.most_bytes += plan.bytes();
   return found;
 }
 

@@ -17,6 +17,8 @@ class Members {
   Members(const Ranks& ranks) noexcept : Members(std::span<const int>(ranks).data(), nullptr, 0, 0) {}
   /// One of each host, ordered by host: that with local index `index`, which every host must have.
   static Members across(const Hosts& hosts, int index) noexcept { return {nullptr, &hosts, index, 0}; }
+  /// The same, ordered so that the hosts of a rack follow one another (Hosts::in_order).
+  static Members in_order(const Hosts& hosts, int index) noexcept { return {nullptr, &hosts, index, 1}; }
   /// All `size` ranks, counted from `first`.
   static Members from(int first, int size) noexcept { return {nullptr, nullptr, first, size}; }
 
@@ -34,7 +36,7 @@ class Members {
 
   const int* ranks_;
   const Hosts* hosts_;
-  int first_, size_;  // first_: also the local index
+  int first_, size_;  // with hosts_: the local index, and whether in order
 };
 
 }  // namespace tutti

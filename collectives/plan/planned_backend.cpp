@@ -1,6 +1,7 @@
 #include "collectives/plan/planned_backend.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "transports/causes.hpp"
@@ -119,15 +120,24 @@ void PlannedCall::cut_into_lanes() {
   blocks_out_ = blocks_out(call_->kind, size);
 
   lanes_ = {1, count_};
+  ways_ = 1;
   if (call_->variable) {
     const Hosts* const hosts = algorithm_->crossing != nullptr ? &shared_.hosts : nullptr;
     in_table_.assign(call_->in_counts, hosts);
     out_table_.assign(call_->out_counts, hosts);
   } else {
     const Shape shape{.size = size, .count = count_, .root = call_->root, .hosts = &shared_.hosts};
-    lanes_ = lanes_of(*algorithm_, shape, size_of(call_->in.dtype), shared_.lane_bytes);
+    const std::size_t piece = made_by_->piece == 0 ? shared_.lane_bytes : made_by_->piece;
+    lanes_ = lanes_of(*algorithm_, shape, size_of(call_->in.dtype), piece);
+    if (lanes_.number > 1 && algorithm_->ways != nullptr)
+      ways_ = std::min(static_cast<std::size_t>(algorithm_->ways(shape)), lanes_.number);
   }
-  slots_ = std::min(lanes_.number, shared_.max_lanes);
+  const std::size_t at_once = lanes_at_once(made_by_->piece, shared_.lane_bytes, shared_.max_lanes);
+  slots_ = lanes_in_play(lanes_.number, at_once, ways_);
+  if (ways_ > 1) {
+    next_lanes_.resize(slots_);
+    std::iota(next_lanes_.begin(), next_lanes_.end(), std::size_t{0});
+  }
   ExecutionOwner& owner = *this;
   while (executions_.size() < slots_)
     executions_.push_back(std::make_unique<Execution>(shared_.wire, shared_.group, owner));
@@ -145,8 +155,11 @@ void PlannedCall::copy_input() {
 }
 
 void PlannedCall::trim() noexcept {
-  for (const Schedule** plan : {&plan_, &last_plan_})
-    if (*plan != nullptr) shared_.plans.give_back(*std::exchange(*plan, nullptr));
+  const auto give_back = [this](const Schedule*& plan) {
+    if (plan != nullptr) shared_.plans.give_back(*std::exchange(plan, nullptr));
+  };
+  for (std::size_t way = 0; way < ways_; ++way) give_back(plans_[way]);
+  give_back(last_plan_);
   constexpr std::size_t most = 64 << 10;
   if (scratch_.capacity() > most) std::vector<std::byte>().swap(scratch_);
   if (input_.capacity() > most) std::vector<std::byte>().swap(input_);
@@ -155,9 +168,12 @@ void PlannedCall::trim() noexcept {
 }
 
 void PlannedCall::play_next(std::size_t slot) {
-  if (next_lane_ >= lanes_.number || !failure_.ok()) return;
+  std::size_t& next = ways_ == 1 ? next_lane_ : next_lanes_[slot];
+  const std::size_t lane = next;
+  if (lane >= lanes_.number || !failure_.ok()) return;
   try {
-    play_lane(slot);
+    next += ways_ == 1 ? 1 : slots_;
+    play_lane(slot, lane);
   } catch (const std::exception& error) {  // out of memory for the plan or its scratch; other lanes may be running
     const int me = shared_.wire.rank();
     failure_ = Status::failure(Code::resource,
@@ -166,11 +182,17 @@ void PlannedCall::play_next(std::size_t slot) {
   }
 }
 
-const Schedule& PlannedCall::planned(std::size_t count) {
-  const Schedule*& plan = count == lanes_.count ? plan_ : last_plan_;
+std::size_t PlannedCall::length_of(std::size_t lane) const noexcept {
+  return std::min(lanes_.count, count_ - std::min(lane * lanes_.count, count_));
+}
+
+const Schedule& PlannedCall::planned(std::size_t lane) {
+  const std::size_t count = length_of(lane), way = way_of(lane);
+  const Schedule*& plan = count == lanes_.count ? plans_[way] : last_plan_;
   if (plan != nullptr) return *plan;
   const auto table = [](const BlockTable& blocks) { return blocks.empty() ? nullptr : &blocks; };
   Shape shape{.rank = shared_.group.rank, .size = shared_.group.size(), .count = count, .root = call_->root};
+  shape.way = static_cast<int>(way);
   shape.hosts = &shared_.hosts;
   if (call_->variable) {
     shape.in_blocks = table(in_table_);
@@ -180,22 +202,24 @@ const Schedule& PlannedCall::planned(std::size_t count) {
   return *plan;
 }
 
-void PlannedCall::play_lane(std::size_t slot) {
-  const std::size_t lane = next_lane_++;
-  const std::size_t first = lane * lanes_.count;
-  const Schedule& plan = planned(std::min(lanes_.count, count_ - std::min(first, count_)));
-  if (lane == 0) {  // the largest lane
-    scratch_bytes_ = (plan.scratch() * size_of(call_->in.dtype) + 63) / 64 * 64;
-    scratch_.resize(scratch_bytes_ * slots_);
-  }
+// The first lanes are the largest, and go all ways.
+void PlannedCall::make_room() {
+  std::size_t elements = 0;
+  for (std::size_t lane = 0; lane < ways_; ++lane) elements = std::max(elements, planned(lane).scratch());
+  scratch_bytes_ = (elements * size_of(call_->in.dtype) + 63) / 64 * 64;
+  scratch_.resize(scratch_bytes_ * slots_);
+}
+
+void PlannedCall::play_lane(std::size_t slot, std::size_t lane) {
+  if (lane == 0) make_room();
+  const Schedule& plan = planned(lane);
   ++busy_;
   executions_[slot]->play(plan, memory_of(lane, slot),
                           {shared_.group.id, made_by_->sequence, static_cast<std::uint32_t>(lane)}, made_by_->summary);
 }
 
 LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
-  const std::size_t first = lane * lanes_.count;
-  const std::size_t count = std::min(lanes_.count, count_ - std::min(first, count_));
+  const std::size_t first = lane * lanes_.count, count = length_of(lane);
   // Plans never write to `in`, so the const_cast is safe.
   auto* const in = const_cast<std::byte*>(input_.empty() ? call_->in.data : input_.data());
   LaneMemory memory;
@@ -212,7 +236,7 @@ LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
 void PlannedCall::ended(Execution& execution, const Status& status) {
   --busy_;
   if (failure_.ok() && !status.ok()) failure_ = status;
-  if (failure_.ok() && next_lane_ < lanes_.number) {
+  if (failure_.ok() && (ways_ > 1 || next_lane_ < lanes_.number)) {
     const auto slot = std::ranges::find_if(executions_, [&](const auto& one) { return one.get() == &execution; });
     ++busy_;  // guard while the next lane starts, as in begin()
     play_next(static_cast<std::size_t>(slot - executions_.begin()));

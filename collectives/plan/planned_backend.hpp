@@ -1,6 +1,7 @@
 // PlannedBackend: the built-in algorithms, run over the context's transport. It works with every host transport.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,10 +57,13 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   void ended(Execution& execution, const Status& status) override;
 
   void cut_into_lanes();
-  const Schedule& planned(std::size_t count);
+  std::size_t way_of(std::size_t lane) const noexcept { return ways_ == 1 ? 0 : lane % ways_; }
+  std::size_t length_of(std::size_t lane) const noexcept;
+  const Schedule& planned(std::size_t lane);
+  void make_room();
   void copy_input();
   void play_next(std::size_t slot);
-  void play_lane(std::size_t slot);
+  void play_lane(std::size_t slot, std::size_t lane);
   LaneMemory memory_of(std::size_t lane, std::size_t slot) const;
 
   const PlannedCalls& shared_;
@@ -70,9 +74,12 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   Lanes lanes_;
-  const Schedule *plan_ = nullptr, *last_plan_ = nullptr;  // the latter of a last lane that is shorter
-  BlockTable in_table_, out_table_;                        // of a v-form
-  std::size_t next_lane_ = 0;
+  std::size_t ways_ = 1;                                // that the lanes go, in turns
+  std::array<const Schedule*, most_ways> plans_{};      // by way
+  const Schedule* last_plan_ = nullptr;                 // of a last lane that is shorter
+  BlockTable in_table_, out_table_;                     // of a v-form
+  std::size_t next_lane_ = 0;                           // where there is one way
+  std::vector<std::size_t> next_lanes_;                 // by slot, where there are several
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
   std::size_t slots_ = 0;                               // number of executions used by the current call
   std::size_t busy_ = 0;
@@ -99,6 +106,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   /// The algorithm called `wanted` if it supports this call; if `wanted` is empty, the first one in the catalog that
   /// does.
   const Algorithm* algorithm(const Collective& call, std::string_view wanted) const;
+
+  const Hosts& hosts() const noexcept { return *hosts_; }
 
   bool progress() override { return shared_.wire.progress(); }
   Fds fds() const noexcept override { return {}; }

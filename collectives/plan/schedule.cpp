@@ -9,7 +9,9 @@ namespace tutti {
 
 // ---- members ------------------------------------------------------------------------------------
 
-int Members::across(int i) const noexcept { return (*hosts_)[i][static_cast<std::size_t>(first_)]; }
+int Members::across(int i) const noexcept {
+  return (*hosts_)[size_ != 0 ? hosts_->in_order(i) : i][static_cast<std::size_t>(first_)];
+}
 
 // ---- phases -------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ struct Shape {
   int size = 1;
   std::size_t count = 0;
   int root = 0;
+  int way = 0;                             ///< of the lane that is planned; see Algorithm::ways
   const BlockTable* in_blocks = nullptr;   ///< the blocks of `in`, v-forms only (see geometry.hpp)
   const BlockTable* out_blocks = nullptr;  ///< the blocks of `out`, v-forms only
   const Hosts* hosts = nullptr;            ///< the hosts of the ranks; null: one host

@@ -36,18 +36,21 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
   }
   const Route& route = kept(choice, call.kind);
   if (!wanted.empty()) return route;
-  if (says_ && said_.emplace(call.kind, call.variable, choice.rule).second)
+  if (says_ && said_.emplace(call.kind, call.variable, choice.rule, std::string(choice.algorithm)).second)
     say(describe(summary) + " -> " + selector_->explain(call, known, backends_));
   if (is_exact(call)) remember(summary, common_device(call).kind, route);
   return route;
 }
 
-// Linear search: there are only as many distinct routes as rules and requested algorithms.
+// Linear search: there are only as many distinct routes as rules, requested algorithms and powers of two.
 const Route& Choices::kept(const Choice& choice, Kind kind) {
   for (const auto& [of, route] : routes_)
-    if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm) return route;
+    if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm &&
+        route.piece == choice.piece)
+      return route;
   const bool own_plans = choice.backend == backends_.front().get();
-  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), own_plans}).second;
+  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), choice.piece, own_plans})
+      .second;
 }
 
 void Choices::remember(Signature summary, Device::Kind device, const Route& route) {

@@ -95,7 +95,7 @@ class Choices {
   mutable std::mutex mutex_;  // guards the members below, writes to tables_, and backends_ except in take_backends()
   std::vector<std::unique_ptr<Table>> all_tables_;  // and those that others may still read
   std::list<std::pair<Kind, Route>> routes_;
-  std::set<std::tuple<Kind, bool, const Rule*>> said_;
+  std::set<std::tuple<Kind, bool, const Rule*, std::string>> said_;
 };
 
 }  // namespace tutti

@@ -24,6 +24,7 @@ Status HostBackend::supports(const Collective& call, std::string_view algorithm)
 void HostBackend::start(Call& call) {
   const Route& route = choices_.choose(call.what, signature(call.what, group_.rank, group_.size()), {});
   call.algorithm = route.algorithm;
+  call.piece = route.piece;
   route.backend->start(call);
 }
 

@@ -5,6 +5,7 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "transports/causes.hpp"
+#include "transports/core/link_shape.hpp"
 #include "tutti/provider/provider.hpp"
 #include "tutti/settings.hpp"
 
@@ -33,6 +34,8 @@ std::vector<std::string_view> words(std::string_view text, char separator) {
 namespace {
 
 using rules::trim;
+
+constexpr std::string_view network_word = "network";
 
 [[noreturn]] void refuse(std::string_view part, const std::string& why) {
   throw Error(Code::invalid, "cannot read the selection rule '" + std::string(part) + "': " + why +
@@ -110,8 +113,18 @@ void parse_sentence(std::string_view sentence, std::string_view source, const Kn
   const auto colon = sentence.find(':');
   if (colon == std::string_view::npos) refuse(sentence, "'kind:' is missing");
   const auto word = trim(sentence.substr(0, colon));
+  if (word == network_word) {
+    try {
+      model::parse_network(sentence.substr(colon + 1));
+    } catch (const Error& error) {
+      refuse(sentence, error.what());
+    }
+    return;
+  }
   const auto kind = parse_kind(word);
-  if (!kind && word != "*") refuse(sentence, "there is no collective '" + std::string(word) + "'");
+  if (!kind && word != "*")
+    refuse(sentence,
+           "there is no collective '" + std::string(word) + "', nor is it '" + std::string(network_word) + "'");
   for (const auto part : rules::words(sentence.substr(colon + 1), ','))
     found.push_back(parse_rule(kind, part, source, known));
 }
@@ -190,6 +203,54 @@ std::vector<Rule> rules::parse_leniently(std::string_view text, std::string_view
     }
   }
   return found;
+}
+
+std::optional<model::Network> rules::network_in(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    for (const auto sentence : words(line.substr(0, line.find('#')), ';')) {
+      const auto colon = sentence.find(':');
+      if (colon != std::string_view::npos && trim(sentence.substr(0, colon)) == network_word)
+        return model::parse_network(sentence.substr(colon + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<model::Network> described(std::string_view text) {
+  try {
+    return rules::network_in(text);
+  } catch (const Error&) {
+    return std::nullopt;  // parse_leniently() tells of it
+  }
+}
+
+}  // namespace
+
+model::Network rules::network_of(const Settings& settings, std::string_view tuned, const model::Network& otherwise) {
+  if (const auto network = described(settings.select)) return *network;
+  model::Network network = described(tuned).value_or(otherwise);
+  if (settings.net.empty()) return network;
+  const LinkShape shape = parse_link_shape(settings.net);
+  const double latency = std::chrono::duration<double>(shape.latency).count();
+  for (const model::Level level : {model::Level::within, model::Level::between}) {  // every rank has a link of its own
+    model::Link& link = network[level];
+    link.latency += latency;
+    if (shape.bits_per_second > 0) link.per_byte = std::max(link.per_byte, 8 / shape.bits_per_second);
+  }
+  if (network.tells_racks()) network[model::Level::beyond].latency += latency;
+  return network;
+}
+
+std::string rules::before_costs(const Facts& facts, const Settings& settings, std::string_view tuned) {
+  const Selector selector(settings, tuned, provider_names(settings));
+  for (const Rule& rule : selector.rules())
+    if (rule.source != rules::built_in_source && rule.matches(facts))
+      return "'" + to_string(rule) + "' (" + rule.source + ")";
+  return {};
 }
 
 std::string to_string(const Rule& rule) {

@@ -5,19 +5,19 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "collectives/route/rules.hpp"
+#include "transports/core/layout.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti {
 namespace {
 
-// Between hosts the algorithm that sends the fewest bytes across hosts wins. Within a host the thresholds were
-// measured on two shared cores over shared memory; `tutti tune` measures other machines.
+// Between hosts, and where a host's own ranks use its network, the algorithm of the least cost is taken (see
+// collectives/model), and for v-forms, whose bytes are not known, the one that sends the fewest bytes across hosts.
+// Within a host that has shared memory these thresholds hold, which were measured on two shared cores; `tutti tune`
+// measures other machines.
 constexpr std::string_view built_in =
-    "allreduce: ..64K hosts 2..=tree_of_hosts, .. hosts 2..=hierarchical;"
-    "reduce: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
-    "broadcast: ..64K hosts 2..=hierarchical, .. hosts 2..=hierarchical_chain;"
+    "*: .. hosts 2..=planned;"
     "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
-    "alltoall: ..4K hosts 2..=hierarchical; barrier: .. hosts 2..=hierarchical;"
     "*: .. hosts ..1=shm;"
     "*: .. on cuda=nccl, .. hosts ..1 on cuda=cudaipc, .. on cuda=staged;"
     "allreduce: ..16K=recursive_doubling, .. ranks ..2=ring, ..256K=halving_doubling, ..=ring;"
@@ -72,7 +72,11 @@ Selector::Selector(const Settings& settings, std::string_view tuned, std::vector
   built_in_ = rules_.size();
   std::vector<std::string> built_in_backends = known_;
   for (const char* const name : {"shm", "nccl", "cudaipc"}) built_in_backends.emplace_back(name);
-  add(parse_rules(built_in, "built in", {built_in_backends, settings}));
+  add(parse_rules(built_in, rules::built_in_source, {built_in_backends, settings}));
+  limits_ = model::limits_of(settings);
+  host_uses_network_ = std::ranges::none_of(rules::words(settings.transport, ','), rules::stays_on_a_host);
+  network_ = rules::network_of(settings, tuned);
+  network_of_host_ = rules::network_of(settings, tuned, model::parse_network("loopback"));
 }
 
 std::vector<Selector::Named> Selector::named(int size, int hosts) const {
@@ -100,19 +104,67 @@ Choice Selector::first_match(const Collective& call, const Facts& facts, const B
     if (!rule.matches(facts)) continue;
     Backend* const backend = find(backends, rule.target.backend);
     if (backend == nullptr || !backend->supports(call, rule.target.algorithm).ok()) continue;
-    if (is_plain_planned(rule.target)) return first_plan(call, facts, backends);
-    return {backend, rule.target.algorithm, &rule};
+    if (is_plain_planned(rule.target)) return first_plan(call, facts, backends, &rule);
+    if (rule.source == rules::built_in_source && rule.target.backend == PlannedBackend::own_name)
+      return first_plan(call, facts, backends, nullptr);
+    return named(backend, rule.target.algorithm, &rule, call, facts);
   }
   for (const auto& backend : backends)
     if (backend->supports(call, {}).ok()) return {backend.get(), {}, nullptr};
   return {};
 }
 
-// The built-in plan that the built-in rules select.
-Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends) const {
+namespace {
+
+Shape shape_of(const Collective& call, const Hosts& hosts) {
+  const int size = static_cast<int>(hosts.host().size());
+  return {.size = size, .count = block_count(call, size), .root = call.root, .hosts = &hosts};
+}
+
+}  // namespace
+
+const model::Network& Selector::network_of(const PlannedBackend& plans) const noexcept {
+  return plans.hosts().count() == 1 ? network_of_host_ : network_;
+}
+
+// Within a host bytes cost processors and no link, so that a pipeline of short lanes gains nothing.
+model::Limits Selector::limits_of(const PlannedBackend& plans) const noexcept {
+  model::Limits limits = limits_;
+  if (plans.hosts().count() == 1) limits.least = limits.lane_bytes;
+  return limits;
+}
+
+// The algorithm that a rule or the caller names. A plan over a network is cut into the pieces that suit it.
+Choice Selector::named(Backend* backend, std::string_view algorithm, const Rule* rule, const Collective& call,
+                       const Facts& facts) const {
+  Choice choice{backend, algorithm, rule};
+  if (call.variable || backend->name() != PlannedBackend::own_name || !uses_network(facts)) return choice;
+  const Algorithm* const plan = find_algorithm(call.kind, algorithm);
+  if (plan == nullptr || plan->expense == nullptr) return choice;
+  const auto& plans = static_cast<const PlannedBackend&>(*backend);
+  const Shape shape = shape_of(call, plans.hosts());
+  choice.piece = model::best_piece(*plan, shape, size_of(common_dtype(call)), network_of(plans), limits_of(plans));
+  return choice;
+}
+
+// The algorithms that can do the call, the one with the least cost first. None for v-forms, whose bytes not all ranks
+// know.
+std::vector<model::Candidate> Selector::by_cost(const Collective& call, const PlannedBackend& plans) const {
+  if (call.variable) return {};
+  return model::rank_algorithms(call.kind, shape_of(call, plans.hosts()), size_of(common_dtype(call)),
+                                network_of(plans), limits_of(plans));
+}
+
+// The built-in plan of the least cost over a network, else the one that the built-in rules select. `by` is the rule
+// that asks for a plan; null: the caller does.
+Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends,
+                            const Rule* by) const {
   Backend* const plans = find(backends, PlannedBackend::own_name);
+  if (uses_network(facts))
+    if (const auto ranked = by_cost(call, static_cast<const PlannedBackend&>(*plans)); !ranked.empty())
+      return {plans, ranked.front().algorithm->name, by, ranked.front().piece, true};
   for (const Rule& rule : std::span(rules_).subspan(built_in_))
-    if (rule.target.backend == PlannedBackend::own_name && rule.matches(facts) &&
+    if (rule.target.backend == PlannedBackend::own_name && !is_plain_planned(rule.target) && rule.matches(facts) &&
         plans->supports(call, rule.target.algorithm).ok())
       return {plans, rule.target.algorithm, &rule};
   return {plans, {}, nullptr};
@@ -133,11 +185,27 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
                                    target.backend + "\") on all its ranks first");
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
-  if (is_plain_planned(target)) return first_plan(call, facts, backends);
+  if (is_plain_planned(target)) return first_plan(call, facts, backends, nullptr);
   // The algorithm's name as a view into `wanted`, which outlives `target`.
   const std::string_view word = rules::trim(wanted);
-  return {backend, target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1)),
-          nullptr};
+  const auto algorithm = target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1));
+  return named(backend, algorithm, nullptr, call, facts);
+}
+
+// ": in 4 lanes, the least cost (12.1us; next tree 23.8us, ring 1.2ms) by the network 'within ...', rule ...".
+std::string Selector::cost_text(const Collective& call, const PlannedBackend& plans) const {
+  constexpr std::size_t most_named = 4;
+  std::string text;
+  const auto ranked = by_cost(call, plans);
+  for (const model::Candidate& one : std::span(ranked).first(std::min(ranked.size(), most_named))) {
+    if (text.empty())
+      text = ": " + (one.lanes.number > 1 ? "in " + std::to_string(one.lanes.number) + " lanes, " : "") +
+             "the least cost (" + model::time_text(one.seconds);
+    else
+      text += (&one == &ranked[1] ? "; next " : ", ") + std::string(one.algorithm->name) + " " +
+              model::time_text(one.seconds);
+  }
+  return text + ") by the network '" + to_string(network_of(plans)) + "'";
 }
 
 std::string Selector::explain(const Collective& call, const Facts& facts, const Backends& backends) const {
@@ -147,8 +215,11 @@ std::string Selector::explain(const Collective& call, const Facts& facts, const 
   if (algorithm.empty() && choice.backend->name() == PlannedBackend::own_name)
     algorithm = static_cast<const PlannedBackend*>(choice.backend)->algorithm(call, {})->name;
   std::string why = full_name(choice.backend->name(), algorithm);
-  why += choice.rule ? ": rule '" + to_string(*choice.rule) + "' (" + choice.rule->source + ")"
-                     : ": no rule fits, the first that can";
+  if (choice.by_cost) why += cost_text(call, static_cast<const PlannedBackend&>(*choice.backend));
+  if (choice.rule != nullptr)
+    why += (choice.by_cost ? ", rule '" : ": rule '") + to_string(*choice.rule) + "' (" + choice.rule->source + ")";
+  else if (!choice.by_cost)
+    why += ": no rule fits, the first that can";
   std::string others;
   const auto add = [&](const std::string& name) { others += (others.empty() ? "" : ", ") + name; };
   for (const auto& backend : backends) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/model/estimate.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/provider/backend.hpp"
 #include "tutti/settings.hpp"
@@ -57,13 +58,15 @@ struct Known {
 /// Parses rules like "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", of
 /// the form KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A single name is an
 /// algorithm of the built-in plans if there is one of that name, else a backend. `source` is copied into each rule.
-/// Throws Error{invalid} that quotes the part it cannot parse, or that names what its backend does not have (see
-/// rules::check_target), and lists the valid names.
+/// A sentence "network: ..." is no rule, and is passed over. Throws Error{invalid} that quotes the part it cannot
+/// parse, or that names what its backend does not have (see rules::check_target), and lists the valid names.
 std::vector<Rule> parse_rules(std::string_view text, std::string_view source, const Known& known);
 std::string to_string(const Rule& rule);
 
 /// Parses a target as rules and CallOptions::algorithm write it. Throws Error{invalid}.
 Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<const std::string> backends);
+
+class PlannedBackend;
 
 /// The backends of one communicator.
 using Backends = std::vector<std::shared_ptr<Backend>>;
@@ -72,6 +75,8 @@ struct Choice {
   Backend* backend = nullptr;  ///< null: no backend supports the call
   std::string_view algorithm;  ///< as given by the rule or the caller; empty: the backend's default
   const Rule* rule = nullptr;  ///< null: no rule matched
+  std::size_t piece = 0;       ///< see Call::piece
+  bool by_cost = false;        ///< the plan of the least cost
 };
 
 class Selector {
@@ -80,6 +85,10 @@ class Selector {
   /// `tuned`, the built-in rules. `backends` are the names that rules may use; rules of `tuned` with other names are
   /// skipped.
   Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends);
+
+  /// What messages cost, by which algorithms between hosts are chosen: a sentence "network: ..." of the setting
+  /// `select` or of `tuned` says it, as model::parse_network() takes it, or else the setting `net`, or else nobody.
+  const model::Network& network() const noexcept { return network_; }
 
   const std::vector<Rule>& rules() const noexcept { return rules_; }
   const std::vector<std::string>& known_backends() const noexcept { return known_; }
@@ -108,11 +117,22 @@ class Selector {
 
  private:
   Choice first_match(const Collective& call, const Facts& facts, const Backends& backends) const;
-  Choice first_plan(const Collective& call, const Facts& facts, const Backends& backends) const;
+  Choice first_plan(const Collective& call, const Facts& facts, const Backends& backends, const Rule* by) const;
+  Choice named(Backend* backend, std::string_view algorithm, const Rule* rule, const Collective& call,
+               const Facts& facts) const;
+  /// Messages go over a network, so that plans are chosen by their cost.
+  bool uses_network(const Facts& facts) const noexcept { return facts.hosts > 1 || host_uses_network_; }
+  const model::Network& network_of(const PlannedBackend& plans) const noexcept;
+  model::Limits limits_of(const PlannedBackend& plans) const noexcept;
+  std::string cost_text(const Collective& call, const PlannedBackend& plans) const;
+  std::vector<model::Candidate> by_cost(const Collective& call, const PlannedBackend& plans) const;
 
   std::vector<std::string> known_;
   std::vector<Rule> rules_;
-  std::size_t built_in_ = 0;  // index of the first built-in rule
+  model::Network network_, network_of_host_;  // the second for hosts whose own ranks use their network
+  model::Limits limits_;
+  bool host_uses_network_ = false;  // also between ranks of one host, by the setting `transport`
+  std::size_t built_in_ = 0;        // index of the first built-in rule
   mutable std::mutex mutex_;
   mutable std::set<std::string> told_;  // the arguments of is_first_to_tell(); guarded by mutex_
 };

@@ -34,12 +34,9 @@ int home_core(int index, const Wiring& wiring) {
 }  // namespace
 
 void Routes::add(const std::string& text) {
-  constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
   auto found = std::ranges::find(texts_, text);
-  if (found == texts_.end() && texts_.size() == most)
-    found = texts_.begin() + most - 1;  // the last text stands for all further ones
   if (found == texts_.end()) found = texts_.insert(found, text);
-  numbers_.push_back(static_cast<std::uint16_t>(found - texts_.begin()));
+  numbers_.push_back(static_cast<std::uint32_t>(found - texts_.begin()));
 }
 
 Context::Context(const Bootstrap& bootstrap)

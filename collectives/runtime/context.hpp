@@ -20,6 +20,7 @@
 #include "collectives/runtime/progress.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/fork.hpp"
+#include "tutti/provider/packed.hpp"
 #include "tutti/provider/transport.hpp"
 #include "tutti/topology.hpp"
 
@@ -34,7 +35,7 @@ class Routes {
 
  private:
   std::vector<std::string> texts_;
-  std::vector<std::uint16_t> numbers_;  // by rank
+  RunList numbers_;  // by rank
 };
 
 struct Wiring {
@@ -163,8 +164,9 @@ class Context final : public Driver,
   std::optional<Cause> published(std::uint64_t group) noexcept;
   bool any_published() noexcept;
   void ask_store(const std::function<void()>& question) noexcept;
-  void take_what_has_arrived();
+  void take_what_has_arrived(int lost = -1);
   bool has_running(const GroupState& group) const;
+  bool has_running_elsewhere(int rank) const;  // calls with that rank on backends besides the transport's own
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();

@@ -41,8 +41,10 @@ void Crowding::look(Clock::time_point now) {
 // Where the looks see nothing (the ranks may use a part of the cores only, or a quota ends their time), forgetting is a
 // trial that costs a time slice, or the rest of a quota's period. So one that begins soon after the last was forgotten,
 // measured by what it cost, is remembered for twice as long.
+//
+// Where ranks outnumber their cores, a lost time slice went to another rank and says nothing of other programs.
 void Crowding::spent(Clock::duration time, Clock::time_point now) {
-  if (time < time_slice) return;
+  if (time < time_slice || ranks_ > room_) return;
   if (!seen_ && until_ != Clock::time_point{}) {
     const bool soon = now - time - until_ < std::max<Clock::duration>(memory_, 4 * time);
     memory_ = soon ? std::min<Clock::duration>(2 * memory_, longest_memory) : shortest_memory;

@@ -24,14 +24,17 @@ class RunnableThreads {
 
 /// What one rank knows about its neighbours. A waiting thread that spins or yields beside them hinders everybody: it
 /// uses up the time that the scheduler grants it, and a yield gives the core away for a whole time slice. Each rank
-/// learns for itself, from two signs: again and again more threads want a core than there are cores, or a yield or a
-/// spin took as long as a time slice. It forgets when the signs stay away. Token held.
+/// learns for itself, from two signs: again and again more threads want a core than there are cores and ranks, or a
+/// yield or a spin took as long as a time slice, although there is a core for each rank. It forgets when the signs stay
+/// away. Token held.
 class Crowding {
  public:
   using Count = std::function<int()>;
 
-  /// `ranks`: those of this job on this host. `runnable` returns the threads that want a core.
-  Crowding(int cores, int ranks, Count runnable) : cores_(cores), ranks_(ranks), runnable_(std::move(runnable)) {}
+  /// `cores`: all of this machine. `ranks`: those of this job on this host, which may use `room` of the cores.
+  /// `runnable` returns the threads that want a core.
+  Crowding(int cores, int room, int ranks, Count runnable)
+      : cores_(cores), room_(room), ranks_(ranks), runnable_(std::move(runnable)) {}
 
   bool seen() const noexcept { return seen_; }
 
@@ -52,7 +55,7 @@ class Crowding {
   static constexpr int forgets_by = 4;  // of the last 32
 
  private:
-  const int cores_, ranks_;
+  const int cores_, room_, ranks_;
   const Count runnable_;
   bool seen_ = false, looked_ = false;
   std::uint32_t looks_ = 0;  // the last 32, the newest in bit 0: whether too many threads wanted a core

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "collectives/runtime/context.hpp"
@@ -100,7 +101,7 @@ void Context::act_on(const Cause& why) {
   }
   log(LogLevel::info, why.text, rank_);
   const bool is_lost = why.code == Code::peer_lost && why.group == 0 && why.culprit != rank_;
-  if (is_lost) take_what_has_arrived();
+  if (is_lost) take_what_has_arrived(why.culprit);
   wire().spread(why);
   const Status status(why);
   // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
@@ -158,10 +159,22 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 
 // A rank that ends by _exit, or is killed after its last call, had given all that these calls need: they complete.
 // The ranks that live may go on for long, so this ends after some of this thread's own time: time in which others have
-// the core does not count.
-void Context::take_what_has_arrived() {
+// the core does not count. Devices and threads of other libraries complete calls without this thread, so it keeps
+// looking while calls with the lost rank run there.
+void Context::take_what_has_arrived(int lost) {
   constexpr Seconds most(0.02);
-  for (const Seconds begin = own_time(); progress_->look() && own_time() - begin < most;) continue;
+  for (const Seconds begin = own_time(); own_time() - begin < most;) {
+    if (progress_->look()) continue;
+    if (lost < 0 || !has_running_elsewhere(lost)) return;
+    std::this_thread::yield();
+  }
+}
+
+bool Context::has_running_elsewhere(int rank) const {
+  return std::ranges::any_of(running_, [rank](const auto& one) {
+    const GroupState& group = one->group();
+    return group.has_other_backends() && !group.poisoned() && !one->done() && group.group().rank_of(rank) >= 0;
+  });
 }
 
 bool Context::has_running(const GroupState& group) const {

@@ -30,17 +30,15 @@ void GroupState::note_question(int world_rank, Clock::time_point now, Clock::tim
   if (answer.asked < launched) answer.asked = now;  // one about an earlier call may never be answered
 }
 
-void GroupState::note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed) {
+void GroupState::note_answer(int world_rank, std::uint32_t begun, const CallRecord& completed) {
   if (group_.rank_of(world_rank) < 0) return;
   Answer& answer = answers_[world_rank];
-  const bool is_first = answer.at == Clock::time_point{};
   answer.at = Clock::now();
   answer.asked = {};
   answer.told_by = -1;
   answer.is_silent = false;
+  answer.begun = begun;
   answer.completed = completed;
-  if (made && (is_first || !answer.has_made(sequence))) answer.made = sequence;
-  if (!made && is_first) answer.made = sequence - 1;
 }
 
 void GroupState::note_hearsay(const Hearsay& word) {
@@ -49,13 +47,12 @@ void GroupState::note_hearsay(const Hearsay& word) {
   if (word.about < 0 || group_.rank_of(word.about) < 0) return;
   Answer& answer = answers_[word.about];
   if (answer.at >= word.at) return;
-  const bool is_first = answer.at == Clock::time_point{};
   answer.at = word.at;
   answer.told_by = word.teller;
   answer.is_silent = word.silent;
   if (word.silent) return;
+  answer.begun = word.begun;
   answer.completed = word.completed;
-  if (is_first || answer.has_made(word.sequence)) answer.made = word.sequence - 1;
 }
 
 const GroupState::Answer* GroupState::answer_of(int world_rank, Clock::time_point since) const {

@@ -225,6 +225,7 @@ void CollectiveOperation::start_call() {
 
 void CollectiveOperation::give_to_backend() {
   algorithm = route_->algorithm;
+  piece = route_->piece;
   route_->backend->start(*this);
 }
 

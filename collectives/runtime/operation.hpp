@@ -57,21 +57,24 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   struct Answer {
     Clock::time_point at{};     ///< when what is known was so
     Clock::time_point asked{};  ///< of the first question that it has not answered yet; none: the epoch
-    std::uint32_t made = 0;     ///< number of the latest call that it is known to have made
+    std::uint32_t begun = 0;    ///< number of the latest call that it had made then; 0: none
     int told_by = -1;           ///< the rank that said so; -1: it has answered itself
     bool is_silent = false;     ///< what is known is that it does not answer
     CallRecord completed;
-    bool has_made(std::uint32_t sequence) const noexcept { return static_cast<std::int32_t>(made - sequence) >= 0; }
+    bool has_made(std::uint32_t sequence) const noexcept {
+      return begun != 0 && static_cast<std::int32_t>(begun - sequence) >= 0;
+    }
   };
   void note_question(int world_rank, Clock::time_point now, Clock::time_point launched);
-  /// Records the rank's answer about the call number `sequence`. Allocates at the first one of a rank only.
-  void note_answer(int world_rank, std::uint32_t sequence, bool made, const CallRecord& completed);
-  /// Records what `teller` said of the rank, which was so at `at`: that it has not made the call, or (`silent`) that it
-  /// does not answer. A later word stands. What `teller` said of others before is forgotten.
+  /// Records the rank's answer: the latest call that it has made, and the latest that it has completed. Allocates at
+  /// the first answer of a rank only.
+  void note_answer(int world_rank, std::uint32_t begun, const CallRecord& completed);
+  /// Records what `teller` said of the rank, which was so at `at`: the latest call that it had made, or (`silent`) that
+  /// it does not answer. A later word stands. What `teller` said of others before is forgotten.
   struct Hearsay {
     int teller = -1, about = -1;
     Clock::time_point at{};
-    std::uint32_t sequence = 0;
+    std::uint32_t begun = 0;
     bool silent = false;
     CallRecord completed;
   };

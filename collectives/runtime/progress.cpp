@@ -47,7 +47,7 @@ Progress::Progress(Transport& wire, ProgressHooks& hooks, Cores cores)
     : wire_(wire),
       hooks_(hooks),
       cores_(cores),
-      crowding_(cores.all, cores.ranks, [this] { return runnable_.count(); }),
+      crowding_(cores.all, cores.room, cores.ranks, [this] { return runnable_.count(); }),
       engines_(wire) {
   crowding_.look(Clock::now());
   go_home();

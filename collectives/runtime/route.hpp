@@ -10,6 +10,7 @@ namespace tutti {
 struct Route {
   Backend* backend = nullptr;
   std::string algorithm;
+  std::size_t piece = 0;   ///< see Call::piece
   bool own_plans = false;  ///< whether the context's transport carries its messages
 };
 

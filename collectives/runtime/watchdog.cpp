@@ -42,13 +42,15 @@ struct Reply {
   std::uint64_t call = 0;  // signature of the answering rank's call with this number
   std::uint64_t completed_call = 0;
   std::uint32_t completed = 0;
-  std::uint32_t made = 0;  // whether it has made such a call
+  std::uint32_t begun = 0;  // number of its latest call; 0: none
   // The end of the chain of ranks that wait for one another, as far as it is known; -1: not known.
   std::int32_t end = -1;
   std::uint32_t end_is_silent = 0;
   std::uint64_t end_completed_call = 0;
   std::uint32_t end_completed = 0;
+  std::uint32_t end_begun = 0;
   std::uint32_t end_age_ms = 0;  // how long ago that was so
+  std::uint32_t spare = 0;
 };
 
 /// Header of a user's control message.
@@ -200,15 +202,17 @@ void Context::reply_to(int asker, const GroupState& group, std::uint32_t sequenc
   reply.completed = completed.sequence;
   reply.completed_call = completed.call.bits;
   reply.call = asked.bits;  // a call too old to be remembered has been agreed upon
-  reply.made = group.begun(sequence, mine) || static_cast<std::int32_t>(group.last_begun() - sequence) >= 0;
+  reply.begun = group.last_begun();
   if (group.begun(sequence, mine)) reply.call = mine.bits;
-  if (const Operation* const waiting = running_call(reply.group, sequence); waiting != nullptr) {
+  const bool few = group.group().size() <= few_ranks;  // who all ask the rank itself
+  if (const Operation* const waiting = few ? nullptr : running_call(reply.group, sequence); waiting != nullptr) {
     const auto now = Clock::now();
     const GroupState::End end = group.end_of_chain(sequence, waiting->launched(), now);
     reply.end = end.rank;
     reply.end_is_silent = end.is_silent;
     reply.end_age_ms = static_cast<std::uint32_t>(Seconds(now - end.at).count() * 1000);
     if (const auto* const known = end.rank < 0 ? nullptr : group.answer_of(end.rank, waiting->launched())) {
+      reply.end_begun = known->begun;
       reply.end_completed = known->completed.sequence;
       reply.end_completed_call = known->completed.call.bits;
     }
@@ -223,14 +227,15 @@ void Context::note_answer(int from, ConstBytes message) {
   const auto group = group_of(reply.group);
   if (operation == nullptr || group == nullptr) return;
   const CallRecord& mine = operation->call();
-  group->note_answer(from, reply.sequence, reply.made != 0, {reply.completed, {reply.completed_call}});
-  if (reply.made != 0 && reply.call != mine.call.bits) return fail_as_mismatch(from, mine, {reply.call}, reply.group);
+  group->note_answer(from, reply.begun, {reply.completed, {reply.completed_call}});
+  const bool made = reply.begun != 0 && static_cast<std::int32_t>(reply.begun - reply.sequence) >= 0;
+  if (made && reply.call != mine.call.bits) return fail_as_mismatch(from, mine, {reply.call}, reply.group);
   const auto now = Clock::now();
   const int about = reply.end == rank_ ? -1 : reply.end;
   group->note_hearsay({from,
                        about,
                        now - std::chrono::milliseconds(reply.end_age_ms),
-                       reply.sequence,
+                       reply.end_begun,
                        reply.end_is_silent != 0,
                        {reply.end_completed, {reply.end_completed_call}}});
   tell_askers(*operation, now);

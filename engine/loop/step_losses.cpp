@@ -5,6 +5,12 @@
 #include "engine/strategies/grain_tree.hpp"
 
 namespace tutti::engine {
+namespace {
+
+// Up to so many ranks are summed in their order; what each of more ranks gets from all would grow with their number.
+constexpr int most_gathered = 64;
+
+}  // namespace
 
 std::span<double> StepLosses::begin() {
   sums_.resize(sums_.size() + width());
@@ -17,6 +23,11 @@ void StepLosses::start() {
   sent_steps_.swap(steps_);
   if (grains_ > 0) {
     under_way_ = world_.allreduce(sent_, sum);  // exact, as a grain's sum is nonzero on one rank only
+    return;
+  }
+  if (world_.size() > most_gathered) {
+    // Adds the ranks in the same order whatever the number of sums, which other algorithms do not.
+    under_way_ = world_.allreduce(sent_, sum, {.algorithm = "planned/recursive_doubling"});
     return;
   }
   all_.resize(sent_.size() * static_cast<std::size_t>(world_.size()));
@@ -32,6 +43,8 @@ std::vector<StepLosses::Sum> StepLosses::finish() {
     if (grains_ > 0)
       total = tree_sum(std::span(sent_).subspan(i * grains_, grains_),
                        std::min(grains_, static_cast<std::size_t>(found[i].samples)));
+    else if (all_.empty())
+      total = sent_[i];
     else
       for (std::size_t at = i; at < all_.size(); at += found.size()) total += all_[at];
   }

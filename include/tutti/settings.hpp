@@ -56,6 +56,7 @@ struct Settings {
   std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
   std::string net;               // net: links between ranks are made to have this rate and latency: 50mbit,20ms
   std::string host_id;           // host_id: overrides the host's identity
+  std::string rack;              // rack: where this host is, outermost first: rack7, pod1/rack7
   std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes of about this many bytes
   std::int64_t max_lanes = 4;          // max_lanes: at most this many lanes are in flight
   std::int64_t stage_bytes = 2 << 20;  // stage_bytes: device memory goes through the host in slices of this many bytes

@@ -23,6 +23,7 @@ class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const
     for (int rank = 0; rank < size(); ++rank) {
       if (name == "routed") host.push_back(rank % 2);
       if (name == "three_hosts") host.push_back(rank % 3);
+      if (name == "racks") host.push_back(rank % 5);
       if (name == "lopsided") host.push_back(rank == size() - 1 ? 1 : 0);
     }
     return host;
@@ -33,6 +34,7 @@ class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const
     const std::vector<int> host = hosts();
     Settings settings = test_settings(!host.empty() ? "shm,tcp" : is_backend() ? "inproc" : name);
     if (!host.empty()) settings.host_id = "host " + std::to_string(host[static_cast<std::size_t>(rank)]);
+    if (name == "racks") settings.rack = host[static_cast<std::size_t>(rank)] % 2 == 0 ? "even" : "odd";
     if (is_backend()) settings.backend = name;
     settings.lane_bytes = 16 << 10;  // so that lanes are at work at the sizes here
     return settings;
@@ -134,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, CommunicatorConformance,
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Everywhere, AlgorithmConformance,
                          ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed", "three_hosts",
-                                                              "lopsided", "gloo"),
+                                                              "lopsided", "racks", "gloo"),
                                             ::testing::ValuesIn(sizes)),
                          test_name);
 

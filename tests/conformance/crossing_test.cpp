@@ -73,12 +73,32 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
     call.what.out = out;
     call.what.root = size() / 2;
     call.algorithm = algorithm.name;
+    call.piece = piece_;
     PlannedBackend backend(*rank.transport, group, settings_);
     ASSERT_TRUE(backend.supports(call.what, algorithm.name).ok());
     backend.start(call);
     rank.until([&] { return call.done; }, std::string(algorithm.name));
     EXPECT_TRUE(call.status.ok()) << call.status.text();
     rank.meet("the end");
+  }
+
+  /// The same by the schedules of all lanes, each of which goes its way.
+  std::vector<std::size_t> planned_crossing(const Algorithm& algorithm, Shape shape) const {
+    const std::size_t piece = piece_ == 0 ? static_cast<std::size_t>(settings_.lane_bytes) : piece_;
+    const Lanes lanes = lanes_of(algorithm, shape, sizeof(float), piece);
+    const std::size_t whole = shape.count;
+    std::vector<std::size_t> bytes(hosts().size());
+    for (shape.rank = 0; shape.rank < size(); ++shape.rank)
+      for (std::size_t lane = 0; lane < lanes.number; ++lane) {
+        const auto me = static_cast<std::size_t>(shape.rank);
+        shape.way = static_cast<int>(lane) % ways_of(algorithm, shape);
+        shape.count = std::min(lanes.count, whole - lane * lanes.count);
+        for (const auto& round : all_rounds(algorithm.plan(shape)))
+          for (const Step& step : round)
+            if (step.verb == Step::Verb::send && hosts()[static_cast<std::size_t>(step.peer)] != hosts()[me])
+              bytes[me] += step.slice.count * sizeof(float);
+      }
+    return bytes;
   }
 
   void compare(const Algorithm& algorithm, std::size_t count, bool one_lane) {
@@ -91,6 +111,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
     const std::vector<std::size_t> bytes = count_crossing(algorithm, count);
     const auto ranks = static_cast<std::uint64_t>(size());
     EXPECT_EQ(Hosts::visited() - visited, ranks * ranks) << "each rank's backend makes one table, and no call another";
+    EXPECT_EQ(bytes, planned_crossing(algorithm, shape));
     std::map<int, std::size_t> by_host;
     std::size_t total = 0;
     for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
@@ -105,6 +126,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   }
 
   Settings settings_;
+  std::size_t piece_ = 0;  // see Call::piece
   Way way_;
 };
 
@@ -115,6 +137,10 @@ TEST_P(Crossing, IsWhatTheFormulasSay) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{1000}}) compare(*algorithm, count, true);
     settings_.lane_bytes = 4 << 10;
     compare(*algorithm, 9001, false);
+    settings_.lane_bytes = 1 << 20;  // more lanes at a time than max_lanes, as they are short
+    piece_ = 2 << 10;
+    compare(*algorithm, 9001, false);
+    piece_ = 0;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "engine/loop/step_losses.hpp"
 #include "engine/report/costs.hpp"
 #include "engine/report/step_times.hpp"
 #include "tests/support/counted_calls.hpp"
@@ -69,6 +70,26 @@ TEST(ReportGrowth, ClocksAreComparedOnceOnAHostAndInRounds) {
       const CallCount once = calls_of_this_rank;
       times.synchronize(world);
       EXPECT_EQ((calls_of_this_rank - once).calls, 0U);
+    });
+}
+
+TEST(ReportGrowth, LossesOfStepsAreReducedOnManyRanks) {
+  for (const int size : {4, 64, 70})
+    on_inproc(size, [](Communicator& world) {
+      StepLosses losses(world, 0);
+      for (std::size_t step = 0; step < 100; ++step) {
+        losses.begin()[0] = 1;
+        losses.end(step, 8);
+      }
+      const CallCount before = calls_of_this_rank;
+      losses.start();
+      const std::vector<StepLosses::Sum> found = losses.finish();
+      const CallCount used = calls_of_this_rank - before;
+      const bool few = world.size() <= 64;
+      EXPECT_EQ(used.reductions, few ? 0U : 1U);
+      EXPECT_EQ(used.taken, 800U * (few ? static_cast<std::size_t>(world.size()) : 1U));
+      ASSERT_EQ(found.size(), 100U);
+      EXPECT_EQ(found.back().total, world.size());
     });
 }
 

@@ -264,7 +264,7 @@ TEST(RunFolder, ListsWaitsByEpochWithNullWhereARankWasNotNamed) {
   EXPECT_EQ(ranks.at("0:0:0").at("loss").size(), 3U);
 }
 
-// Of more ranks than are named, only those that were late are told.
+// Where there are more ranks than are named, only those that were late are reported.
 TEST(Report, TellsOfCommunicationWithOneRankLateOrNone) {
   EpochResult result;
   result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};

@@ -299,7 +299,7 @@ TEST(SamplerProgress, OfMoreStepsThanSamplesLeavesNone) {
     }
 }
 
-// Of two ranks the second has taken nothing, in however many steps of one sample.
+// The second of two ranks has taken nothing, however many steps of one sample there were.
 TEST(SamplerProgress, RanksWithoutSharesKeepTheirs) {
   for (const std::size_t steps : {std::size_t{50}, std::size_t{1} << 62}) {
     Rest rest(Way::strided, 101, {});

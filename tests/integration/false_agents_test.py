@@ -56,7 +56,7 @@ class FalseAgents(unittest.TestCase):
 
     def test_a_start_that_prints_for_ever(self):
         start = script(self, "yes welcome")
-        self.assertIn("no agent greets; it begins: welcome", self.launched("other", start))
+        self.assertIn("It begins: welcome", self.launched("other", start))
 
     def test_a_refusal_is_printed_without_commands(self):
         start = script(self, "printf '\\2tutti agent \\033[31m0.0.0\\n'; sleep 5")

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import unittest
 
-from processes import PROBE, TUTTI, alive, clean_environment, run, script, wait_until
+from processes import PROBE, TESTS, TUTTI, alive, clean_environment, run, script, wait_until
 
+COLLECTIVES = os.path.join(TESTS, "collectives_probe")
 HERE = ["--remote-start", "env ON_HOST={host}"]
 
 
@@ -86,6 +87,49 @@ class Places(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(shell("a,b", "pwd", cwd=folder).stdout, f"{os.path.realpath(folder)}\n" * 2)
 
+
+
+class Racks(unittest.TestCase):
+    """Hosts of one machine that take themselves for several, in racks as the list says, as the environment does, or as SLURM does."""
+
+    def on(self, hosts, *words, start="env TUTTI_HOST_ID={host}"):
+        done = run(TUTTI, "run", "--hosts", hosts, "--remote-start", start, *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def racks(self, *words, **options):
+        """The rack of each rank, as all have it."""
+        return re.findall(r"^rank \d+ on \S+?(?: in (\S+))?, process", self.on(*words, TUTTI, "info", "--routes", **options), re.M)
+
+    def test_every_algorithm_has_the_same_results(self):
+        for hosts in ("a:2@r1,b:1@r2,c:2@r1,d:1@r2", "a:1@p1/r1,b:1@p1/r2,c:1@p2/r1,d:1@p2/r1,e:2@p1/r1"):
+            self.assertRegex(self.on(hosts, COLLECTIVES), r"played \d+ calls by \d+ algorithms on 6 ranks of [45] hosts\n")
+
+    def test_the_list_tells_them(self):
+        self.assertEqual(self.racks("a:2@r1,b:1@pod/r2"), ["r1", "r1", "pod/r2"])
+        self.assertEqual(self.racks("a:1,b:1"), ["", ""])
+
+    def test_each_host_tells_its_own(self):
+        self.assertEqual(self.racks("a:2,b:1", start="env TUTTI_HOST_ID={host} TUTTI_RACK=rack-of-{host}"),
+                         ["rack-of-a", "rack-of-a", "rack-of-b"])
+        self.assertEqual(self.racks("a:1@r7,b:1", start="env TUTTI_HOST_ID={host} TUTTI_RACK=rack-of-{host}"), ["r7", "rack-of-b"])
+
+    def test_slurm_tells_them(self):
+        start = "env TUTTI_HOST_ID={host} SLURM_TOPOLOGY_ADDR=s0.leaf-{host}.{host} SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"
+        self.assertEqual(self.racks("a:1,b:2", start=start), ["s0/leaf-a", "s0/leaf-b", "s0/leaf-b"])
+
+    def test_that_of_the_launcher_is_not_that_of_others(self):
+        done = run(TUTTI, "run", "--hosts", "a,b", "--remote-start", "env -u TUTTI_RACK ON_HOST={host}", "sh", "-c", "echo ${TUTTI_RACK:-none}",
+                   env=clean_environment(TUTTI_RACK="r1"))
+        self.assertEqual(done.stdout, "none\nnone\n", done.stderr)
+
+    def test_what_is_no_rack(self):
+        done = run(TUTTI, "run", "--hosts", "a:1@r 1", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'r 1' names no rack", done.stderr)
+        done = run(TUTTI, "info", "--np", "1", env=clean_environment(TUTTI_RACK="a//b"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("'a//b' names no rack; write", done.stderr)
 
 class Mistakes(unittest.TestCase):
     def refuse(self, code, *parts, words=None, flags=(), hosts="a:2", **options):
@@ -266,7 +310,7 @@ class Jobs(unittest.TestCase):
         os.kill(self.agents(launcher)[1], signal.SIGSTOP)
         _, err = launcher.communicate(timeout=60)
         self.assertEqual(launcher.returncode, 125)
-        self.assertRegex(err, r"^tutti run: rank [23] \(b, pid \d+\) was lost with its host: nothing was heard of it for 2 s\n")
+        self.assertRegex(err, r"^tutti run: rank [23] \(b, pid \d+\) was lost with its host: nothing was heard of it for 2 s \(--silence\)\n")
         self.assert_all_gone()
 
     def test_silent_launcher(self):

@@ -1,20 +1,28 @@
-// A rank that comes late: what the others' questions cost in sockets.
+// What a job of many ranks costs, and what a late rank and a dead one change.
 //
-//   late_probe LATE SECONDS   rank LATE comes SECONDS late to a barrier; rank 0 prints the most and the mean number of
-//                             sockets of a rank before and after
+//   late_probe LATE SECONDS         a barrier and an allreduce; then rank LATE comes SECONDS late to a barrier. Rank 0
+//                                   prints the times, and memory and sockets of a rank before and after
+//   late_probe LATE SECONDS kill    then rank LATE kills itself; rank 0 prints when it was told, and what
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "tutti.hpp"
+#include "tutti/clock.hpp"
 
 namespace {
+
+using namespace tutti;
 
 std::int64_t open_sockets() {
   std::int64_t count = 0;
@@ -26,33 +34,84 @@ std::int64_t open_sockets() {
   return count;
 }
 
+/// KiB of memory that are this process's alone, and its share of what it has in common with others.
+std::int64_t memory() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  std::int64_t kib = 0;
+  for (std::string word; file >> word;)
+    if (word == "Pss:") file >> kib;
+  return kib;
+}
+
 /// The most, and the sum, over all ranks.
-std::array<std::int64_t, 2> sockets_of(std::int64_t mine, tutti::Communicator& world) {
+std::array<std::int64_t, 2> over_all(std::int64_t mine, Communicator& world) {
   std::array<std::int64_t, 1> most{mine}, all{mine};
-  world.allreduce(most, tutti::max).wait();
-  world.allreduce(all, tutti::sum).wait();
+  world.allreduce(most, max).wait();
+  world.allreduce(all, sum).wait();
   return {most[0], all[0]};
+}
+
+double seconds_since(Clock::time_point then) { return Seconds(Clock::now() - then).count(); }
+
+/// Rank `victim` kills itself half a second from now, and the others wait for it.
+int play_death(Communicator& world, int victim) {
+  std::array<std::int64_t, 1> when{(Clock::now() + std::chrono::milliseconds(500)).time_since_epoch().count()};
+  world.broadcast(when, victim).wait();
+  const Clock::time_point death{Clock::duration(when[0])};
+  if (world.rank() == victim) {
+    std::this_thread::sleep_until(death);
+    std::raise(SIGKILL);
+  }
+  try {
+    for (;;) world.barrier().wait();
+  } catch (const Error& error) {
+    const bool right = error.culprit() == victim;
+    if (world.rank() == 0 || !right)
+      std::printf("told of %s after %.0f ms: %s\n", right ? "the death" : "something else", 1000 * seconds_since(death),
+                  error.what());
+    return right ? 0 : 1;
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return std::fprintf(stderr, "usage: late_probe LATE SECONDS\n"), 2;
-  auto world = tutti::Communicator::from_env();
+  const bool dies = argc == 4 && std::string_view(argv[3]) == "kill";
+  if (argc != 3 && !dies) return std::fprintf(stderr, "usage: late_probe LATE SECONDS [kill]\n"), 2;
+  const int late = std::atoi(argv[1]);
+  const auto began = Clock::now();
+  auto world = Communicator::from_env();
+  world.barrier().wait();
+  const double start = seconds_since(began);
+  std::vector<float> values(1024, 1.0f);
   for (int i = 0; i < 2; ++i) {  // what the calls themselves need
     world.barrier().wait();
-    sockets_of(0, world);
+    world.allreduce(values).wait();
+    over_all(0, world);
   }
-  const std::int64_t before = open_sockets();
+  const auto first = Clock::now();
+  world.allreduce(values).wait();
+  const double allreduce = seconds_since(first);
+  const std::int64_t before = open_sockets(), kib = memory();
   world.barrier().wait();
-  if (world.rank() == std::atoi(argv[1]))
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(argv[2])));
+  if (world.rank() == late) std::this_thread::sleep_for(Seconds(std::atof(argv[2])));
+  const auto waiting = Clock::now();
   world.barrier().wait();
-  const std::int64_t after = open_sockets();
-  const auto first = sockets_of(before, world), second = sockets_of(after, world);
-  if (world.rank() == 0)
+  const double waited = seconds_since(waiting);
+  const std::int64_t after = open_sockets(), kib_after = memory();
+  const auto sockets = over_all(before, world), sockets_after = over_all(after, world);
+  const std::int64_t all_kib = over_all(kib, world)[1], all_kib_after = over_all(kib_after, world)[1];
+  const double ranks = world.size();
+  if (world.rank() == 0) {
+    std::printf("%d ranks, start and a barrier: %.2f s\nallreduce of 4 KiB: %.2f ms\nlate rank: waited %.2f s\n",
+                world.size(), start, 1000 * allreduce, waited);
+    std::printf("memory of a rank, mean: before %.0f KiB, after %.0f KiB\n", static_cast<double>(all_kib) / ranks,
+                static_cast<double>(all_kib_after) / ranks);
     std::printf("sockets of a rank: before %lld (mean %.1f), after %lld (mean %.1f)\n",
-                static_cast<long long>(first[0]), static_cast<double>(first[1]) / world.size(),
-                static_cast<long long>(second[0]), static_cast<double>(second[1]) / world.size());
-  return first == second ? 0 : 1;
+                static_cast<long long>(sockets[0]), static_cast<double>(sockets[1]) / ranks,
+                static_cast<long long>(sockets_after[0]), static_cast<double>(sockets_after[1]) / ranks);
+    std::fflush(stdout);
+  }
+  if (sockets != sockets_after) return 1;
+  return dies ? play_death(world, late) : 0;
 }

@@ -268,8 +268,8 @@ class Starts(unittest.TestCase):
         start = script(self, '[ $1 = h18 ] && exec sleep 600; export ON_HOST=$1; shift; exec "$@"')
         done = run(*words(64, "true", start=start, flags=["--connect-timeout", "5", "--silence", "30"]))
         self.assertEqual(done.returncode, 125)
-        self.assertRegex(done.stderr, r"^tutti run: no rank can be started on host 'h18': '.* h18' has started no agent in 5 s "
-                                      r"\(it is started from host 'h17', which has to be able to; --fan-out 64 has all started from here\)\n$")
+        self.assertRegex(done.stderr, r"^tutti run: no rank can be started on host 'h18': '.* h18' has started no agent in 5 s; "
+                                      r"check the host's name, or give it longer \(--connect-timeout\) \(it is started from host 'h17', which has to be able to; --fan-out 64 has all started from here\)\n$")
 
     def test_a_host_that_does_not_exist(self):
         start = script(self, '[ $1 = h20 ] && { echo "no route to $1" >&2; exit 255; }; export ON_HOST=$1; shift; exec "$@"')
@@ -320,7 +320,7 @@ class Growth(unittest.TestCase):
             launcher, agents = self.counts(hosts, 8)
             for who, (wakes, reads, in_vain) in (("launcher", launcher), *agents.items()):
                 self.assertEqual(in_vain, 0, who)
-            # Of each host it hears that its rank has started, written nothing and ended: in six frames, which may come alone.
+            # The launcher hears from each host that its rank has started, written nothing and ended, in six frames, which may come alone.
             self.assertLessEqual(launcher[1], 8 * hosts + 40)
             self.assertLessEqual(launcher[0], 8 * hosts + 80)
 
@@ -356,6 +356,20 @@ class Growth(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         # A rank has a connection to every other, and gets no more than it had where that is enough.
         self.assertEqual(set(done.stdout.split()), {str(3 * 64 + 512)})
+
+    def test_too_few_descriptors_are_told_before_anything_starts(self):
+        def too_few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        for flags, needed in (["-np", "128"], 408), (["--hosts", ",".join(names(40)), "--remote-start", "env"], 128):
+            done = run(TUTTI, "run", *flags, "false", preexec_fn=too_few)
+            self.assertEqual((done.returncode, done.stderr), (126, f"tutti run: this process may have 64 files open, and needs {needed}: "
+                                                                   f"raise the limit (ulimit -Hn {needed}) where the job is started\n"))
+
+    def test_too_few_descriptors_of_an_agent(self):
+        start = script(self, 'shift; ulimit -n 60; exec "$@"')
+        done = run(TUTTI, "run", "--hosts", "h0:20", "--remote-start", start, "true")
+        self.assertEqual(done.returncode, 126, done.stderr)
+        self.assertIn("this process may have 60 files open, and needs 64: raise the limit (ulimit -Hn 64)", done.stderr)
 
 
 class AThousand(unittest.TestCase):

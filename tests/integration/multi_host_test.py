@@ -78,21 +78,12 @@ class EveryCollective(Case):
             self.skipTest("Open MPI is not installed")
         lab = self.enter()
         with tempfile.TemporaryDirectory() as folder:
-            # Open MPI asks for "AGENT HOST COMMAND..." and knows a host by the name that it gives itself.
-            agent = os.path.join(folder, "agent")
-            with open(agent, "w") as file:
-                file.write('#!/bin/sh\nhost=$1; shift\n'
-                           'exec ip netns exec "$host" unshare --uts sh -c \'hostname "$0"; exec sh -c "$1"\' "$host" "$*"\n')
-            os.chmod(agent, 0o700)
-            hostfile = os.path.join(folder, "hosts")
-            with open(hostfile, "w") as file:
-                file.writelines(f"{name} slots={SLOTS}\n" for name in lab.names())
             env = clean_environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TMPDIR=folder,
                                     TUTTI_STORE=f"tcp://{lab.address(0)}:20088", TUTTI_SECRET="5" * 64)
-            words = ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "common0",
-                     "--hostfile", hostfile, "--map-by", "slot", "--bind-to", "none", "-x", "TUTTI_STORE", "-x", "TUTTI_SECRET",
+            words = ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", lab.mpi_agent(folder), "--mca", "oob_tcp_if_include", "common0",
+                     "--hostfile", lab.mpi_hosts(folder, SLOTS), "--map-by", "slot", "--bind-to", "none", "-x", "TUTTI_STORE", "-x", "TUTTI_SECRET",
                      COLLECTIVES, "--routes"]
-            done = lab.run(0, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', lab.name(0), *words, env=env, timeout=100)
+            done = subprocess.run(lab.named_words(0, *words), capture_output=True, text=True, env=env, timeout=100)
         self.assert_played(done)
         self.assert_routes(done)
 

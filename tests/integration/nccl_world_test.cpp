@@ -151,6 +151,19 @@ TEST_F(NcclWorld, RanksOfOneGpuAreRefusedWithTheReasonUnlessAllowed) {
   refused({{"FAKE_DEVICES", "1"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}, {}, {});
 }
 
+// The device of one rank has all data of the call and is still at it when the other, whose call is over, has exited.
+TEST_F(NcclWorld, ACallEndsWellThoughARankThatTookPartHasExited) {
+  for (const int first : {0, 1})
+    run(2,
+        [first](Communicator& world) -> std::string {
+          OnDevice data = floats(world.rank(), 100, 1.0f);
+          for (int i = 0; i < 2; ++i) world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait();
+          if (world.rank() == first) ::_exit(0);
+          return wrong(data, 4.0f);
+        },
+        {{"FAKE_NCCL_LATE", std::to_string(1 - first) + ":1"}});
+}
+
 TEST_F(NcclWorld, CallsThatDoNotMatchAreToldApart) {
   run(2, [](Communicator& world) -> std::string {
     OnDevice data = floats(world.rank(), 100, 1.0f);

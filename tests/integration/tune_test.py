@@ -29,6 +29,9 @@ def write(path, text):
     return path
 
 
+CORES = r"(?:, cores [0-9.]+)?"  # where ranks outnumber them
+
+
 class Tune(unittest.TestCase):
     def test_measures_writes_and_is_taken_up(self):
         with tempfile.TemporaryDirectory() as home:
@@ -46,6 +49,34 @@ class Tune(unittest.TestCase):
             self.assertIn("(tuned)", explained)
             off = tutti("bench", "barrier", "-np", "3", "--explain", "on", "--tuning", "off", env=env).stdout
             self.assertIn("(built in)", off)
+
+    def test_the_network_stands_at_the_head_of_the_rules(self):
+        with tempfile.TemporaryDirectory() as home:
+            path = os.path.join(home, "rules")
+            said = tutti("tune", "-np", "2", "--seconds", "1", "-e", "64", "--collectives", "barrier", "--file", path).stdout
+            line = rules_in(path)[0]
+            self.assertRegex(line, r"^network: within \S+s \S+ \S+s, fold [^, ]+" + CORES + "$")
+            self.assertIn(line, said)
+            tutti("bench", "barrier", "-np", "2", "--tuning", path)  # and can be read
+            self.assertEqual([rule for rule in rules_in(path) if rule.startswith("network")], [line])
+            tutti("tune", "-np", "2", "--seconds", "1", "-e", "64", "--collectives", "barrier", "--file", path)
+            self.assertEqual(len([rule for rule in rules_in(path) if rule.startswith("network")]), 1)
+
+    def test_the_network_between_hosts(self):
+        start = ["run", "--remote-start", "env TUTTI_HOST_ID={host}", "--hosts"]
+        said = tutti(*start, "a:1,b:1", TUTTI, "tune", "--network").stdout
+        self.assertRegex(said, r"^network: between \S+s \S+ \S+s, fold [^, ]+" + CORES + r"\n$")
+        said = tutti(*start, "a:2,b:1", "--net", "1gbit,5ms", TUTTI, "tune", "--network").stdout
+        found = re.fullmatch(r"network: within (\S+)ms (\S+)M \S+s, between (\S+)ms (\S+)M \S+s, fold [^, ]+" + CORES + r"\n", said)
+        self.assertIsNotNone(found, said)
+        # The link has 5 ms and 125 MB/s. A bandwidth is measured as the difference of two times, which varies by 1 %.
+        for figure, least, most in zip(found.groups(), (5, 0, 5, 0), (1000, 127.5, 1000, 127.5)):
+            self.assertTrue(least <= float(figure) <= most, said)
+
+    def test_the_network_between_racks(self):
+        start = ["run", "--remote-start", "env TUTTI_HOST_ID={host}", "--hosts"]
+        said = tutti(*start, "a:1@r,b:1@r,c:1@s,d:1@s", TUTTI, "tune", "--network").stdout
+        self.assertRegex(said, r"^network: between \S+s \S+ \S+s, beyond \S+s \S+ \S+s, fold [^, ]+" + CORES + r"\n$")
 
     def test_rules_of_other_collectives_stay(self):
         with tempfile.TemporaryDirectory() as home:

@@ -114,7 +114,7 @@ class Versus(unittest.TestCase):
 
     def test_tutti_alone(self):
         text = self.compare("--transport", "tcp", "--plot", "--explain", "on", "--csv", self.folder / "alone.csv").stdout
-        self.assertRegex(text, "(?m)^#   8 to (128|2048) bytes: .*: rule")
+        self.assertRegex(text, "(?m)^#   8 to (128|2048) bytes: .*: the least cost")
         found = list(csv.DictReader(io.StringIO((self.folder / "alone.csv").read_text())))
         self.assertEqual([(row["impl"], row["ratio"]) for row in found], [("tutti tcp", "")] * 3)
         self.assertNotIn("ratio", text)

@@ -17,15 +17,17 @@ namespace tutti::testing {
 struct HeapUse {
   std::size_t allocations = 0;  ///< made
   std::size_t bytes = 0;        ///< not freed yet
+  std::size_t taken = 0;        ///< in bytes, freed or not
 };
 
 namespace heap_counters {
-inline std::atomic<std::size_t> allocations{0}, bytes{0};
+inline std::atomic<std::size_t> allocations{0}, bytes{0}, all_bytes{0};
 }
 
 inline HeapUse heap_use() noexcept {
   return {heap_counters::allocations.load(std::memory_order_relaxed),
-          heap_counters::bytes.load(std::memory_order_relaxed)};
+          heap_counters::bytes.load(std::memory_order_relaxed),
+          heap_counters::all_bytes.load(std::memory_order_relaxed)};
 }
 
 }  // namespace tutti::testing
@@ -35,7 +37,9 @@ namespace tutti::testing::heap_counters {
 inline void* taken(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
   allocations.fetch_add(1, std::memory_order_relaxed);
-  bytes.fetch_add(::malloc_usable_size(memory), std::memory_order_relaxed);
+  const std::size_t size = ::malloc_usable_size(memory);
+  bytes.fetch_add(size, std::memory_order_relaxed);
+  all_bytes.fetch_add(size, std::memory_order_relaxed);
   return memory;
 }
 
@@ -46,10 +50,14 @@ inline void given_back(void* memory) noexcept {
 
 }  // namespace tutti::testing::heap_counters
 
-// The array and the nothrow forms come here by the library's own definitions. Inlined into a program's new and delete
-// they would look to the compiler like a mismatched pair.
+// The array forms come here by the library's own definitions, and so do the nothrow forms, except where a sanitizer
+// defines them. Inlined into a program's new and delete they would look to the compiler like a mismatched pair.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   return tutti::testing::heap_counters::taken(std::malloc(bytes));
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  void* const memory = std::malloc(bytes);
+  return memory == nullptr ? nullptr : tutti::testing::heap_counters::taken(memory);
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   const auto boundary = static_cast<std::size_t>(align);

@@ -5,10 +5,11 @@
 
 Each host has `common0`, joined to the others by a bridge in a namespace of its own, with 10.88.0.(i+1)/24 and fd00:88::(i+1)/64,
 or one family of the two. With `dead_end` it also has `alone0`, joined to nothing, with 192.168.88.(i+1)/24, and 172.31.0.1/16 as every
-other host has. Names are unique, nothing is added to the machine's own network, and all of it goes with the Lab; what a killed
-test has left goes when the next one begins.
+other host has. Names are unique, nothing is added to the machine's own network, and all of it goes with the Lab, as do processes
+that are still on a host; what a killed test has left goes when the next one begins.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -57,6 +58,27 @@ class Lab:
 
     def words(self, i, *words):
         return ["ip", "netns", "exec", self.name(i), *map(str, words)]
+
+    def named_words(self, i, *words):
+        """The same for a program that asks the machine for its name: it is that of the host."""
+        return self.words(i, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name(i), *words)
+
+    def mpi_agent(self, folder):
+        """A program that an MPI's launcher takes for ssh: it asks for "AGENT HOST COMMAND...", and knows a host by the name that it gives
+        itself."""
+        path = os.path.join(folder, "agent")
+        with open(path, "w") as file:
+            file.write('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\n'
+                       'exec ip netns exec "$host" unshare --uts sh -c \'hostname "$0"; exec sh -c "$1"\' "$host" "$*"\n')
+        os.chmod(path, 0o700)
+        return path
+
+    def mpi_hosts(self, folder, slots):
+        """A file of hosts for Open MPI."""
+        path = os.path.join(folder, "hosts")
+        with open(path, "w") as file:
+            file.writelines(f"{name} slots={slots}\n" for name in self.names())
+        return path
 
     def run(self, i, *words, **options):
         return subprocess.run(self.words(i, *words), capture_output=True, text=True, timeout=options.pop("timeout", 60), **options)
@@ -146,6 +168,9 @@ class Lab:
         for line in ip("netns", "list", check=False).stdout.splitlines():
             name = line.split()[0]
             if name.startswith(base):
+                for pid in ip("netns", "pids", name, check=False).stdout.split():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGKILL)
                 ip("netns", "del", name, check=False)
                 shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
 

@@ -80,7 +80,8 @@ class Simulation {
   std::vector<std::size_t> matched_;        // how many of waiting_[i] are done
   std::vector<int> ready_;                  // ranks whose next round may begin
   std::size_t messages_ = 0, crossing_messages_ = 0;
-  std::map<int, std::size_t> left_;  // elements sent to other hosts, by host
+  std::size_t rack_messages_ = 0;
+  std::map<int, std::size_t> left_, left_racks_;  // elements sent to other hosts, by host; to other racks, by rack
 };
 
 Simulation::Simulation(const Trial& trial, const Plan& plan)
@@ -242,6 +243,13 @@ void Simulation::deliver(int from, int to, const Post& sending, const Post& rece
     ++crossing_messages_;
     left_[host(from)] += given.slice.count;
   }
+  const auto rack = [&](int rank) {
+    return trial_.above.empty() ? 0 : trial_.above[0][static_cast<std::size_t>(rank)];
+  };
+  if (rack(from) != rack(to)) {
+    ++rack_messages_;
+    left_racks_[rack(from)] += given.slice.count;
+  }
   const std::size_t arrival = std::max(sender.clock, receiver.clock) + 1;
   message_done(from, sender.clock + 1);
   message_done(to, arrival);
@@ -349,6 +357,11 @@ Outcome Simulation::outcome() const {
     result.crossing.total += elements;
     result.crossing.most = std::max(result.crossing.most, elements);
   }
+  result.rack_messages = rack_messages_;
+  for (const auto& [rack, elements] : left_racks_) {
+    result.racks.total += elements;
+    result.racks.most = std::max(result.racks.most, elements);
+  }
   for (const Player& player : players_) {
     result.cost.rounds = std::max(result.cost.rounds, static_cast<int>(player.clock));
     result.cost.elements = std::max(result.cost.elements, player.sent);
@@ -358,12 +371,13 @@ Outcome Simulation::outcome() const {
 
 }  // namespace
 
-Shapes::Shapes(const Trial& trial) : hosts_(trial.host, trial.size) {
+Shapes::Shapes(const Trial& trial) : hosts_(trial.host, trial.size, trial.above) {
   for (const auto& counts : trial.in_counts) in_.emplace_back(counts, &hosts_);
   for (const auto& counts : trial.out_counts) out_.emplace_back(counts, &hosts_);
   for (int rank = 0; rank < trial.size; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root, .hosts = &hosts_};
+    Shape shape{.rank = rank, .size = trial.size, .count = trial.count, .root = trial.root, .way = trial.way};
+    shape.hosts = &hosts_;
     if (!in_.empty()) shape.in_blocks = &in_[r];
     if (!out_.empty()) shape.out_blocks = &out_[r];
     shapes_.push_back(shape);

@@ -21,9 +21,11 @@ struct Trial {
   int size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::uint64_t in_place = 0;  ///< bit r: rank r calls it in place
-  bool lanes = false;          ///< slices may not cross the blocks of `in` and `out`
-  std::vector<int> host = {};  ///< of each rank; empty: all on one
+  int way = 0;                               ///< of the lane
+  std::uint64_t in_place = 0;                ///< bit r: rank r calls it in place
+  bool lanes = false;                        ///< slices may not cross the blocks of `in` and `out`
+  std::vector<int> host = {};                ///< of each rank; empty: all on one
+  std::vector<std::vector<int>> above = {};  ///< the rack of each rank, then its pod, and so on, as Hosts takes them
   /// The v-form: what each rank passes, [rank][block].
   std::vector<std::vector<std::size_t>> in_counts = {}, out_counts = {};
 };
@@ -33,6 +35,8 @@ struct Outcome {
   Cost cost;           ///< as it was played
   Crossing crossing;   ///< as it was played
   std::size_t messages = 0, crossing_messages = 0;
+  Crossing racks;  ///< what crosses those of Trial::above, likewise
+  std::size_t rack_messages = 0;
 };
 
 /// What the ranks of a trial are planned with. The shapes refer to tables in here.

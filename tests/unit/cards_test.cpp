@@ -32,6 +32,21 @@ TEST(Cards, AllExchangeByAProviderOnlyIfNoneHasAnEarlierOne) {
   EXPECT_FALSE(cards_of({"a\nnode a\n" + plain, "a\nnode a\n" + plain}).all_connect_by("tcp", order));  // one host
 }
 
+TEST(Cards, TellOfARackWhereThereIsOne) {
+  Settings settings;
+  settings.host_id = "a";
+  const std::string without = write_card({}, settings).shared;
+  settings.rack = "pod1/rack7";
+  const std::string with = write_card({}, settings).shared;
+  EXPECT_EQ(with, without + "/pod1/rack7\n");
+  const Cards cards = cards_of({with, "b\nnode b\n\n/pod1/rack8\nshm=2\n", "c\nnode c\n\n/pod1/rack7\n"});
+  EXPECT_EQ(cards.topology()[0].rack, "pod1/rack7");
+  ASSERT_NE(cards.topology().hosts().above(), nullptr);
+  EXPECT_EQ(cards.topology().hosts().above()->host_of(1), 1);
+  EXPECT_EQ(cards.topology().hosts().above()->host_of(2), 0);
+  EXPECT_EQ(cards[1].domains.at("shm"), "2");
+}
+
 TEST(Cards, TellWhoMayTryAndWhere) {
   const Cards cards =
       cards_of({"a\nnode a\n\nshm=1\ntcp=\n", "a\nnode a\n\nshm=1\ntcp!no sockets\n", "b\nnode b\n\nshm=2\ntcp=\n"});

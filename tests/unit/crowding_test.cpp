@@ -22,7 +22,7 @@ class CrowdingTest : public ::testing::Test {
   }
 
   int runnable_ = 0, counted_ = 0;
-  Crowding crowding_{2, 2, [this] { return ++counted_, runnable_; }};
+  Crowding crowding_{2, 2, 2, [this] { return ++counted_, runnable_; }};
   Clock::time_point now_ = Clock::now();
 };
 
@@ -49,8 +49,18 @@ TEST_F(CrowdingTest, ANeighbourWhoIsThereIsSeenAtOnce) {
   EXPECT_FALSE(crowding_.seen());
 }
 
+TEST_F(CrowdingTest, RanksThatOutnumberTheirCoresUseOneAnothersTime) {
+  for (const int cores : {2, 64}) {  // of the machine; the ranks may use two of them
+    Crowding many{cores, 2, 4, [this] { return runnable_; }};
+    runnable_ = 4;
+    many.spent(3ms, now_);
+    many.look(now_ += Crowding::look_interval);
+    EXPECT_FALSE(many.seen()) << cores;
+  }
+}
+
 TEST_F(CrowdingTest, TheFirstLookOfManyRanksIsOneOfFour) {
-  Crowding many{2, 4, [this] { return runnable_; }};
+  Crowding many{2, 2, 4, [this] { return runnable_; }};
   runnable_ = 5;
   for (int i = 1; i <= Crowding::learns_by; ++i) {
     EXPECT_FALSE(many.seen()) << i;
@@ -120,7 +130,7 @@ TEST_F(CrowdingTest, TimeSlicesThatAreLostAgainAreRememberedForLonger) {
 // A quota lets the rank run for a part of each 100 ms, and ends a spin for the rest of them.
 TEST_F(CrowdingTest, AQuotaIsRememberedForManyOfItsPeriods) {
   for (const auto runs : {20ms, 50ms, 75ms}) {
-    Crowding crowding{2, 2, [] { return 2; }};
+    Crowding crowding{2, 2, 2, [] { return 2; }};
     int spins = 0, sleeps = 0;  // periods in which it spent its quota, and in which it did not
     for (int period = 0; period < 100; ++period) {
       const auto ends = now_ + 100ms, throttled = now_ + runs;

@@ -5,9 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <random>
 #include <thread>
 
+#include "collectives/bootstrap/served_store.hpp"
 #include "tests/support/counting_store.hpp"
 #include "tutti/status.hpp"
 
@@ -109,7 +113,7 @@ TEST(Gathering, WithoutASecretAllAskTheStore) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What is longer than one value of a store goes in parts.
+// A text that is longer than a value of the store is sent in parts.
 TEST(Gathering, TellsMoreThanAValueHolds) {
   const auto store = make_local_store();
   const std::string large(400'000, 'x');
@@ -156,6 +160,63 @@ TEST(Gathering, TheStoreSendsTheAnswerToFewRanksAlone) {
     const double text = 16;                             // bytes of a rank's text among the others
     EXPECT_LE(cost.bytes, text * (8 + 4 * 4)) << size;  // the root's children, and each of at most four levels
   }
+}
+
+// Ranks come when they come: parents before and after their children.
+TEST(Gathering, WaitsForThoseThatComeLater) {
+  std::mt19937 random(7);
+  for (int time = 0; time < 3; ++time) {
+    TcpStoreServer server("127.0.0.1", 0, "secret");
+    const auto client = connect_tcp_store("127.0.0.1", server.port(), "secret", deadline_in(Seconds(10)));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 25; ++rank)
+      threads.emplace_back([&, rank, delay = std::chrono::milliseconds(random() % 100)] {
+        std::this_thread::sleep_for(delay);
+        expect_all(Gathering(gatherers(rank, 25, client, 2)).exchange("cards", text_of(rank)), 25);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+/// What the ranks below rank 1 are told of where it serves.
+class LinkElsewhere : public testing::CountingStore {
+ public:
+  LinkElsewhere(std::shared_ptr<Store> inner, const Endpoint& where)
+      : CountingStore(std::move(inner), true), card_(to_text(StoreCard{{}, {where}})) {}
+
+  std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
+    if (key == "tree/link/1") return ++told, card_;
+    return CountingStore::wait_unless(key, unless, until);
+  }
+  std::atomic<int> told = 0;
+
+ private:
+  const std::string card_;
+};
+
+TEST(Gathering, AsksTheJobsStoreWhereTheRankAboveIsNotReached) {
+  TcpStoreServer nobody("127.0.0.1", 0, "secret"), strangers("127.0.0.1", 0, "another secret");
+  TcpStoreServer another("127.0.0.1", 0, "secret");  // such as another rank's, at an address that every host has
+  connect_tcp_store("127.0.0.1", another.port(), "secret", deadline_in(Seconds(10)))->set("rank", "2");
+  for (const int port : {nobody.port(), strangers.port(), another.port(), 1}) {
+    const auto store = std::make_shared<LinkElsewhere>(make_local_store(), Endpoint{"127.0.0.1", port});
+    for (const auto& error : gather_in_threads(13, store, 3)) EXPECT_FALSE(error) << error->what();
+    EXPECT_EQ(store->told, 3) << port;
+  }
+}
+
+// The rank above has what it wanted and goes, before it has handed anything on.
+TEST(Gathering, AsksTheJobsStoreWhereTheRankAboveGoes) {
+  auto above = std::make_unique<TcpStoreServer>("127.0.0.1", 0, "secret");
+  connect_tcp_store("127.0.0.1", above->port(), "secret", deadline_in(Seconds(10)))->set("rank", "1");
+  const auto store = std::make_shared<LinkElsewhere>(make_local_store(), Endpoint{"127.0.0.1", above->port()});
+  std::thread goes([&] {
+    for (int i = 0; i < 2000 && store->told < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // they are connected, and wait
+    above.reset();
+  });
+  for (const auto& error : gather_in_threads(13, store, 3)) EXPECT_FALSE(error) << error->what();
+  goes.join();
 }
 
 TEST(Gathering, NamesARankThatEndedToAll) {

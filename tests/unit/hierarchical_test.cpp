@@ -57,7 +57,8 @@ std::string text(const Trial& t) {
   std::string hosts;
   for (const int host : t.host) hosts += (hosts.empty() ? "" : " ") + std::to_string(host);
   return std::to_string(t.size) + " ranks on hosts " + hosts + ", count " + std::to_string(t.count) + ", root " +
-         std::to_string(t.root) + ", placement " + std::to_string(t.in_place % 4) + ": ";
+         std::to_string(t.root) + ", way " + std::to_string(t.way) + ", placement " + std::to_string(t.in_place % 4) +
+         ": ";
 }
 
 std::string text(const Cost& cost, const Crossing& crossing) {
@@ -79,6 +80,14 @@ std::string play(const Algorithm& algorithm, const Trial& trial) {
   const bool rounds_agree = is_exact ? played.cost.rounds == cost.rounds : played.cost.rounds <= cost.rounds;
   if (rounds_agree && played.cost.elements == cost.elements && played.crossing == crossing) return {};
   return text(trial) + "it takes " + text(played.cost, played.crossing) + ", the formulas say " + text(cost, crossing);
+}
+
+std::string play_all_ways(const Algorithm& algorithm, Trial trial) {
+  const int ways = ways_of(algorithm, Shapes(trial)[0]);
+  if (ways < 1 || ways > most_ways) return text(trial) + std::to_string(ways) + " ways";
+  std::string wrong;
+  for (trial.way = 0; trial.way < ways && wrong.empty(); ++trial.way) wrong = play(algorithm, trial);
+  return wrong;
 }
 
 bool fits(const Algorithm& algorithm, const Trial& trial) {
@@ -106,7 +115,7 @@ TEST_P(EveryHierarchical, DoesWhatItSaysAndCrossesNoMoreThanItSays) {
                               .lanes = algorithm.lanes,
                               .host = hosts};
             if (fits(algorithm, trial)) {
-              ASSERT_EQ(play(algorithm, trial), "");
+              ASSERT_EQ(play_all_ways(algorithm, trial), "");
             }
           }
   }
@@ -181,6 +190,33 @@ TEST(Hierarchical, SendsFewerMessagesAcross) {
   EXPECT_EQ(crossing(Kind::alltoall, "hierarchical"), 8u * 3u);
   EXPECT_EQ(crossing(Kind::barrier, "dissemination"), 2u * 8u);  // the third round ends on the same host
   EXPECT_EQ(crossing(Kind::barrier, "hierarchical"), 4u * 2u);
+}
+
+// With larger blocks, in shorter messages and more rounds, and with bounded memory.
+TEST(Pat, AggregatesWhatFitsIntoAMessage) {
+  constexpr int hosts = 13;
+  for (const Kind kind : {Kind::allgather, Kind::reduce_scatter})
+    for (const int ranks : {1, 2})
+      for (const auto& [count, rounds] :
+           {std::pair(1000u, 2), std::pair(2000u, 2 + 1), std::pair(3000u, 1 + 3), std::pair(9000u, 1 + 3)}) {
+        Trial trial{.kind = kind, .size = hosts * ranks, .count = count, .lanes = true};
+        const bool in_turns = ranks == 2 && count < 3000;
+        trial.host = layout(trial.size, [&](int r) { return in_turns ? r % hosts : r / ranks; });
+        const Algorithm& pat = *find_algorithm(kind, "pat");
+        ASSERT_EQ(play(pat, trial), "");
+        EXPECT_EQ(simulate(trial, pat.plan).cost.rounds, rounds + (ranks > 1 ? 1 : 0)) << count;
+      }
+}
+
+TEST(Pat, NeedsLittleMemoryForManyHosts) {
+  constexpr int size = 4096, ranks = 8;
+  const Hosts hosts(layout(size, [](int r) { return r / ranks; }), size);
+  const Shape shape{.rank = 1000, .size = size, .count = 4096, .hosts = &hosts};
+  constexpr std::size_t message = 16 << 10;
+  for (const Kind kind : {Kind::allgather, Kind::reduce_scatter}) {
+    EXPECT_LE(find_algorithm(kind, "pat")->plan(shape).scratch(), (9 + 4 * ranks) * message) << name(kind);
+    EXPECT_EQ(cost_of(*find_algorithm(kind, "pat"), shape).rounds, 1 + 127 + 1) << name(kind);
+  }
 }
 
 TEST(Hosts, AreNumberedByTheirFirstRanksHoweverTheRanksAlternate) {

@@ -163,7 +163,8 @@ TEST(ParseRules, ExactWordsForWhatCannotBeRead) {
   const std::pair<std::string, std::string> table[] = {
       {"ring", "cannot read the selection rule 'ring': 'kind:' is missing"},
       {"allreduce=ring", "cannot read the selection rule 'allreduce=ring': 'kind:' is missing"},
-      {"allredcue: ..=ring", "cannot read the selection rule 'allredcue: ..=ring': there is no collective 'allredcue'"},
+      {"allredcue: ..=ring",
+       "cannot read the selection rule 'allredcue: ..=ring': there is no collective 'allredcue', nor is it 'network'"},
       {"allreduce: ..64K", "cannot read the selection rule '..64K': '=algorithm' is missing"},
       {"allreduce: ..64K=ring, 7", "cannot read the selection rule '7': '=algorithm' is missing"},
       {"allreduce: 64K=ring", "cannot read the selection rule '64K=ring': a range LOW..HIGH is missing"},
@@ -362,7 +363,7 @@ TEST(Selector, ExplainsWhichRuleItWasAndWhatElseThereIs) {
   const std::string all = explained(selector, {.kind = Kind::allgather, .bytes = 64 * kib, .foreign = true});
   EXPECT_THAT(all, StartsWith("planned/recursive_doubling: rule 'allgather: 65536.. ranks 3..=recursive_doubling' "
                               "(TUTTI_SELECT); not chosen: bruck, "));
-  EXPECT_THAT(all, HasSubstr(", ring, gloo (allreduce only)"));
+  EXPECT_THAT(all, HasSubstr(", ring, tree, gloo (allreduce only)"));
   EXPECT_THAT(explained(selector, {.bytes = 8, .foreign = true}),
               StartsWith("gloo: rule '*: ..=gloo' (TUTTI_BACKEND); not chosen: "));
   EXPECT_THAT(explained(selector, {.kind = Kind::allgather, .bytes = 8}),

@@ -160,6 +160,15 @@ TEST(BenchLoop, MeasuresAndChecks) {
   }
 }
 
+TEST(BenchLoop, MeasuresAsLongAsAskedButOnceAtLeast) {
+  Request request;
+  request.first = request.last = 8192;
+  request.seconds = 1e-9;
+  EXPECT_EQ(measure_with_threads(request, 0).front().out_of_place.iterations, 1);
+  request.seconds = 1e9;
+  EXPECT_EQ(measure_with_threads(request, 0).front().out_of_place.iterations, 2000);
+}
+
 TEST(BenchLoop, CountsEveryWrongElement) {
   Request request;
   request.first = request.last = 8192;
@@ -279,6 +288,7 @@ TEST(Sweep, TravelsAsWords) {
   sweep.overlap = "idle";
   sweep.late = 0.1;
   sweep.iterations = 9;
+  sweep.seconds = 0.3;
   sweep.warmup = 0;
   sweep.check = sweep.touch = sweep.in_place = false;
   const std::vector<std::string> words = words_of(sweep);
@@ -286,6 +296,7 @@ TEST(Sweep, TravelsAsWords) {
   EXPECT_EQ(words_of(same), words);
   EXPECT_EQ(same.kind, Kind::send);
   EXPECT_EQ(same.factor, 1.7);  // to the last bit
+  EXPECT_EQ(same.seconds, 0.3);
   EXPECT_EQ(same.op.op, Op::premul_sum);
   EXPECT_EQ(same.op.factor, 2.0);
   for (const char* word :

@@ -9,8 +9,10 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tools/run/addresses.hpp"
 #include "tools/run/claims.hpp"
+#include "tools/run/environment.hpp"
 #include "tools/run/host_link.hpp"
 #include "tools/run/hosts.hpp"
+#include "tools/run/job.hpp"
 #include "tools/run/job_text.hpp"
 #include "tools/run/tree.hpp"
 #include "tutti/status.hpp"
@@ -70,6 +72,33 @@ TEST(Hosts, Users) {
     EXPECT_EQ(tutti::testing::caught([&] { parse_hosts(list); }).code(), Code::invalid) << list;
 }
 
+TEST(Hosts, Racks) {
+  std::vector<std::string> shown;
+  for (const Host& host : parse_hosts("h1:2@r1,me@h2:3@pod1/r2,[fd00::1]:4@r1,h3@h4,h1:1,h5:1,h5:1@r3"))
+    shown.push_back(host.name + " " + std::to_string(host.slots) + " " + host.rack);
+  EXPECT_THAT(shown, ElementsAre("h1 3 r1", "me@h2 3 pod1/r2", "fd00::1 4 r1", "h3@h4 1 ", "h5 2 r3"));
+  for (const char* list : {"h1:2@", "h1:2@a b", "h1:2@/r", "h1:@r", "h1:2@r1,h1:2@r2", "h1:2@r1@r2"})
+    EXPECT_EQ(tutti::testing::caught([&] { parse_hosts(list); }).code(), Code::invalid) << list;
+  EXPECT_THAT(tutti::testing::caught([] { parse_hosts("h1:2@r1,h1:2@r2"); }).what(),
+              HasSubstr("'h1' is in two racks, r1 and r2"));
+}
+
+TEST(Hosts, RacksGoWithTheJob) {
+  Job job;
+  job.ranks = 2;
+  job.words = {"true"};
+  job.hosts = parse_hosts("h1:1@pod1/r1,h2:1");
+  job.hosts[0].ranks = {0};
+  job.hosts[1].ranks = {1};
+  std::string folder;
+  const Job read = parse_job(job_text(job, "/"), folder);
+  EXPECT_EQ(read.hosts[0].name, "h1");
+  EXPECT_EQ(read.hosts[0].rack, "pod1/r1");
+  EXPECT_EQ(read.hosts[1].name, "h2");
+  EXPECT_EQ(read.hosts[1].rack, "");
+  EXPECT_THAT(rank_environment(read, 0), ::testing::Contains("TUTTI_RACK=pod1/r1"));
+}
+
 TEST(Hosts, ThisHostInAnyCase) {
   for (const char* name : {"localhost", "LOCALHOST", "LocalHost", "127.0.0.1", "::1"}) EXPECT_TRUE(is_this_host(name));
   EXPECT_FALSE(is_this_host("me@localhost"));
@@ -81,7 +110,8 @@ std::vector<std::string> hostfile(const std::string& text) {
   std::ofstream(path) << text;
   std::vector<std::string> shown;
   for (const Host& host : read_hostfile(path))
-    shown.push_back(host.name + " " + std::to_string(host.slots) + " " + std::to_string(host.most));
+    shown.push_back(host.name + " " + std::to_string(host.slots) + " " + std::to_string(host.most) +
+                    (host.rack.empty() ? "" : " " + host.rack));
   return shown;
 }
 
@@ -92,9 +122,12 @@ TEST(Hosts, Hostfiles) {
   EXPECT_THAT(hostfile("h1 /* one */ slots=2\n/* h2\nh3 */ h4\nh5 SLOTS=3"), ElementsAre("h1 2 0", "h4 1 0", "h5 3 0"));
   EXPECT_THAT(hostfile("  fd00::1\tslots=2  \nme@h2\nh3 user=you count=2\n[::2]:4\n"),
               ElementsAre("fd00::1 2 0", "me@h2 1 0", "you@h3 2 0", "::2 4 0"));
+  EXPECT_THAT(hostfile("h1 slots=2 rack=r1\nh2:3@r2\nh3 rack = pod1/r3\n"),
+              ElementsAre("h1 2 0 r1", "h2 3 0 r2", "h3 1 0 pod1/r3"));
   EXPECT_THAT(hostfile("LOCALHOST slots=1\nlocalhost:2\n"), ElementsAre("LOCALHOST 3 0"));
-  for (const char* text : {"", "# h1\n", "h1 2\n", "h1 slots\n", "h1 slots=\n", "h1 slots=0\n", "h1 sluts=2\n",
-                           "h1 slots=2x\n", "h1 user=\n", "h1 user=a/b\n"})
+  for (const char* text :
+       {"", "# h1\n", "h1 2\n", "h1 slots\n", "h1 slots=\n", "h1 slots=0\n", "h1 sluts=2\n", "h1 slots=2x\n",
+        "h1 user=\n", "h1 user=a/b\n", "h1 rack=\n", "h1 rack=a b\n", "h1 rack=a,b\n"})
     EXPECT_EQ(tutti::testing::caught([&] { hostfile(text); }).code(), Code::invalid) << text;
   EXPECT_THAT(tutti::testing::caught([] { hostfile("h1\nh2 sluts=2\n"); }).what(),
               HasSubstr("hosts:2: 'sluts=2' means"));

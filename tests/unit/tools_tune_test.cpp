@@ -6,6 +6,7 @@
 
 #include "tools/tune/check.hpp"
 #include "tools/tune/model.hpp"
+#include "tools/tune/network.hpp"
 
 namespace tutti::tune {
 namespace {
@@ -133,6 +134,87 @@ TEST(Tune, ASingleSizeAndNothingAtAll) {
   EXPECT_EQ(choose(std::vector<std::size_t>{0}, std::vector<Curve>{{"a", {2}}, {"b", {1}}}, 1.05),
             (std::vector<Range>{{0, SIZE_MAX, "b"}}));
   EXPECT_TRUE(choose(std::vector<std::size_t>{8}, std::vector<Curve>{{"a", {never}}}, 1.05).empty());
+}
+
+// The times of a link whose constants are known.
+LinkTimes times_of(const model::Link& link) {
+  const auto one_way = [&](std::size_t bytes) {
+    return link.latency + 2 * link.overhead + link.per_byte * static_cast<double>(bytes);
+  };
+  LinkTimes times;
+  times.small = one_way(small_bytes);
+  times.medium_bytes = 1 << 20;
+  times.medium = one_way(times.medium_bytes);
+  times.large_bytes = 4 << 20;
+  times.large = one_way(times.large_bytes);
+  times.burst_messages = 64;
+  times.burst = times.small + 63 * link.overhead;
+  return times;
+}
+
+TEST(TunedNetwork, ALinkIsFoundAgainInItsTimes) {
+  for (const model::Link& link :
+       {model::Link{0.3e-6, 1e-10, 0.1e-6}, model::Link{30e-6, 1 / 1.2e9, 5e-6}, model::Link{10e-3, 4e-8, 2e-6}}) {
+    const model::Link found = fit_link(times_of(link));
+    EXPECT_NEAR(found.latency, link.latency, 1e-3 * link.latency);
+    EXPECT_NEAR(found.per_byte, link.per_byte, 1e-3 * link.per_byte);
+    EXPECT_NEAR(found.overhead, link.overhead, 1e-3 * link.overhead);
+  }
+}
+
+TEST(TunedNetwork, DisturbedTimesStillGiveALink) {
+  LinkTimes times = times_of({30e-6, 1e-9, 5e-6});
+  times.large = times.medium / 2;  // less for more bytes
+  times.burst = 1;                 // more for each message than one alone takes
+  const model::Link link = fit_link(times);
+  EXPECT_GT(link.per_byte, 0);
+  EXPECT_GT(link.latency, 0);
+  EXPECT_NEAR(link.latency, 4e-6, 1e-7);  // of the 40 us that a small message takes
+  times.burst = 0;
+  EXPECT_GT(fit_link(times).overhead, 0);
+  EXPECT_NEAR(fit_link(times).latency, 40e-6, 1e-6);
+  times = times_of({30e-6, 1e-9, 5e-6});
+  times.small = 0;
+  EXPECT_GT(fit_link(times).latency, 0);
+}
+
+TEST(TunedNetwork, TextHasTheLevelsThatWereMeasured) {
+  const model::Link near{0.3e-6, 1e-10, 0.1e-6}, far{30e-6, 1 / 1.2e9, 5e-6};
+  MeasuredNetwork network{near, far, {}, 1e-10};
+  EXPECT_EQ(text_of(network), "within 300ns 10G 100ns, between 30us 1.2G 5us, fold 10G");
+  network.between.reset();
+  EXPECT_EQ(text_of(network), "within 300ns 10G 100ns, fold 10G");
+  EXPECT_EQ(model::parse_network(text_of(network))[model::Level::between],
+            model::default_network()[model::Level::between]);
+  network = {{}, far, {}, 1e-10};
+  EXPECT_EQ(text_of(network), "between 30us 1.2G 5us, fold 10G");
+  network.beyond = model::Link{50e-6, 1 / 4e9, 6e-6};
+  EXPECT_EQ(text_of(network), "between 30us 1.2G 5us, beyond 50us 4G 6us, fold 10G");
+  network.beyond.reset();
+  network.cores = 0.125;
+  EXPECT_EQ(text_of(network), "between 30us 1.2G 5us, fold 10G, cores 0.125");
+}
+
+TEST(TunedNetwork, HostsShareTheCoresOfTheirMachine) {
+  const CoreSet two(0b11);
+  std::vector<Place> ranks;
+  for (int host = 0; host < 16; ++host) ranks.push_back({7, host, 1024, two});
+  EXPECT_DOUBLE_EQ(cores_of_hosts(ranks), 0.125) << "16 hosts that a machine of 2 cores plays";
+  ranks.resize(2);
+  EXPECT_DOUBLE_EQ(cores_of_hosts(ranks), 0) << "a core for each";
+  for (Place& one : ranks) one.quota = 1;
+  EXPECT_DOUBLE_EQ(cores_of_hosts(ranks), 0.5) << "one of two cores at a time";
+  ranks = {{1, 0, 1024, two}, {1, 0, 1024, two}, {2, 1, 1024, 0b1}, {2, 1, 1024, 0b1}, {2, 1, 1024, 0b1}};
+  EXPECT_DOUBLE_EQ(cores_of_hosts(ranks), 1) << "the busier machine counts";
+  ranks = {{1, 0, 1024, 0b01}, {1, 0, 1024, 0b10}};
+  EXPECT_DOUBLE_EQ(cores_of_hosts(ranks), 0) << "bound to a core each";
+}
+
+TEST(TunedNetwork, AMessageTakesAsLongWhateverPartOfItIsOverhead) {
+  const model::Link link = with_overhead({5e-6, 1e-9, 23e-6}, 11e-6);
+  EXPECT_DOUBLE_EQ(link.overhead, 11e-6);
+  EXPECT_NEAR(link.latency + 2 * link.overhead, 51e-6, 1e-12);
+  EXPECT_GT(with_overhead(link, 1).latency, 0);
 }
 
 }  // namespace

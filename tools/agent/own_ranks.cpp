@@ -10,10 +10,13 @@
 
 #include "tools/run/environment.hpp"
 #include "tools/run/program.hpp"
+#include "tools/run/spawn.hpp"
 
 namespace tutti::tools {
 
 std::optional<Trouble> OwnRanks::start(const Job& job) {
+  if (const std::string why = too_few_descriptors(2 * job.here.size()); !why.empty())
+    return Trouble{why, exit_not_executable};
   if (job.bind) processes_.bind();
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;

@@ -27,7 +27,7 @@ class OwnRanks {
   void signal(int signal) { processes_.signal(signal); }
   /// Data for rank 0's stdin; empty: its end.
   void input(const std::string& text);
-  /// So many bytes of a stream were written, or -1: its reader has gone.
+  /// Notes that so many bytes of a stream were written, or with -1 that its reader has gone.
   void taken(std::int32_t stream, std::int64_t bytes);
 
   /// Appends the descriptors to poll for; serve() gets them back.

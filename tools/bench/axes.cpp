@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/plot/axis.hpp"
+
 namespace tutti::bench {
 namespace {
 
@@ -26,13 +28,10 @@ double Axis::at(double value) const { return (std::log(value) - low_) / (high_ -
 Axis Axis::of_sizes(const std::vector<std::size_t>& sizes, std::size_t most) {
   const auto [least, greatest] = std::minmax_element(sizes.begin(), sizes.end());
   const auto low = static_cast<double>(*least), high = static_cast<double>(*greatest);
-  Axis axis(std::log(low), std::log(high));
-  if (low == high) axis = Axis(std::log(low / 2), std::log(high * 2));
-  double step = 2;
-  while (std::log(high / low) / std::log(step) + 1 > static_cast<double>(most)) step *= 2;
-  for (double tick = std::exp2(std::ceil(std::log2(low) - 1e-9)); tick <= high * 1.0001; tick *= step)
-    axis.ticks_.push_back({axis.at(tick), size_label(tick)});
-  if (axis.ticks_.empty()) axis.ticks_.push_back({axis.at(low), size_label(low)});
+  const bool single = low == high;
+  Axis axis(std::log(single ? low / 2 : low), std::log(single ? high * 2 : high));
+  const plot::Axis powers = plot::Axis::powers_of_two(low, high, most);
+  for (const plot::Tick& tick : powers.ticks()) axis.ticks_.push_back({axis.at(tick.value), size_label(tick.value)});
   return axis;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 namespace tutti::bench {
 
@@ -21,6 +22,17 @@ std::string explain(const Communicator& world, const Case& what, std::byte* memo
   return world.explain(call);
 }
 
+namespace {
+
+/// Returns the part of an explanation that names the choice. Costs, which follow it, differ from size to size.
+std::string_view choice_in(std::string_view why) {
+  constexpr std::string_view cost = "the least cost";
+  const std::size_t at = why.find(cost);
+  return at == why.npos ? why : why.substr(0, at + cost.size());
+}
+
+}  // namespace
+
 std::vector<std::string> explain_sizes(const Communicator& world, const Request& request) {
   const std::vector<Case> all = cases(request, world.size());
   std::size_t most = 64;
@@ -34,7 +46,8 @@ std::vector<std::string> explain_sizes(const Communicator& world, const Request&
   for (const Case& what : all) {
     std::string why = request.algorithm.empty() || what.kind == Kind::send ? explain(world, what, memory.get())
                                                                            : request.algorithm + ": by --algorithm";
-    if (runs.empty() || runs.back().why != why) runs.push_back({what.bytes(), what.bytes(), std::move(why)});
+    if (runs.empty() || choice_in(runs.back().why) != choice_in(why))
+      runs.push_back({what.bytes(), what.bytes(), std::move(why)});
     runs.back().last = what.bytes();
   }
   std::vector<std::string> lines;

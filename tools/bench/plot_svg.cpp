@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tools/bench/axes.hpp"
+#include "tools/plot/svg.hpp"
 
 namespace tutti::bench {
 namespace {
@@ -16,23 +17,6 @@ constexpr double left = 80, top = 48, width = 600, height = 380, line_gap = 16;
 constexpr std::array<const char*, 7> colours = {"#000000", "#0072B2", "#D55E00", "#009E73",
                                                 "#CC79A7", "#E69F00", "#56B4E9"};
 constexpr std::array<const char*, 3> dashes = {"none", "6 3", "2 3"};
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '"')
-      safe += "&quot;";
-    else if (static_cast<unsigned char>(c) >= ' ')
-      safe += c;
-  }
-  return safe;
-}
 
 double x_of(double at) { return left + at * width; }
 double y_of(double at) { return top + (1 - at) * height; }
@@ -60,19 +44,6 @@ void print_grid(const Axes& axes, std::FILE* to) {
       y_of(0.5));
 }
 
-/// The heights of the names at the lines' ends, moved apart so that they do not overlap.
-std::vector<double> label_heights(const std::vector<double>& wanted) {
-  std::vector<std::size_t> order(wanted.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return wanted[a] < wanted[b]; });
-  std::vector<double> heights(wanted.size());
-  double next = top;
-  for (const std::size_t i : order) next = (heights[i] = std::max(wanted[i], next)) + line_gap;
-  double limit = top + height;  // moves names below the plot up again
-  for (auto i = order.rbegin(); i != order.rend(); ++i) limit = (heights[*i] = std::min(heights[*i], limit)) - line_gap;
-  return heights;
-}
-
 }  // namespace
 
 void print_svg(const Plot& plot, std::FILE* to) {
@@ -84,12 +55,12 @@ void print_svg(const Plot& plot, std::FILE* to) {
   fmt::print(to,
              "<title>{0}</title>\n<rect width=\"896\" height=\"490\" fill=\"white\"/>\n"
              "<text x=\"{1}\" y=\"26\" font-size=\"16\">{0}</text>\n",
-             escaped(plot.title), left);
+             plot::escaped(plot.title), left);
   print_grid(axes, to);
   std::vector<double> ends;
   for (const Curve& curve : plot.curves)
     ends.push_back(y_of(curve.points.empty() ? 0 : axes.bandwidths.at(curve.points.back().gb_s)));
-  const std::vector<double> heights = label_heights(ends);
+  const std::vector<double> heights = plot::moved_apart(ends, top, top + height, line_gap);
   for (std::size_t i = 0; i < plot.curves.size(); ++i) {
     const Curve& curve = plot.curves[i];
     const char* colour = colours[i % colours.size()];
@@ -109,7 +80,7 @@ void print_svg(const Plot& plot, std::FILE* to) {
                "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"0.5\"/>\n",
                x_of(1) + 3, ends[i], x_of(1) + 14, heights[i], colour);
     fmt::print(to, "<text x=\"{:.1f}\" y=\"{:.1f}\">{}<title>{} {}</title></text>\n</g>\n", x_of(1) + 18,
-               heights[i] + 4, escaped(curve.name), escaped(curve.version), escaped(curve.settings));
+               heights[i] + 4, plot::escaped(curve.name), plot::escaped(curve.version), plot::escaped(curve.settings));
   }
   fmt::print(to, "</svg>\n");
 }

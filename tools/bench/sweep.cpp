@@ -46,6 +46,8 @@ void take(Sweep& sweep, std::string_view key, std::string_view value) {
     sweep.root = number<int>(value);
   else if (key == "iterations")
     sweep.iterations = number<int>(value);
+  else if (key == "seconds")
+    sweep.seconds = number<double>(value);
   else if (key == "warmup")
     sweep.warmup = number<int>(value);
   else if (key == "check")
@@ -86,6 +88,7 @@ std::vector<std::string> words_of(const Sweep& sweep) {
                                     word("in_place", sweep.in_place)};
   if (!sweep.overlap.empty()) words.push_back("overlap=" + sweep.overlap);
   if (sweep.late > 0) words.push_back(real("late", sweep.late));
+  if (sweep.seconds > 0) words.push_back(real("seconds", sweep.seconds));
   return words;
 }
 

@@ -19,7 +19,8 @@ struct Sweep {
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
-  int iterations = 0;  ///< 0: as many as take about 0.1 s, from 20 to 2000
+  int iterations = 0;  ///< 0: by time
+  double seconds = 0;  ///< to measure a size, about, in one iteration or more; 0: 0.1 s, in 20 iterations or more
   int warmup = 5;
   bool check = true;
   bool touch = true;         ///< between iterations, rewrite the inputs and read the outputs

@@ -46,7 +46,9 @@ std::vector<double> Trials::seconds(const std::vector<Stamp>& stamps) {
 }
 
 int Trials::iterations(double seconds) {
-  const int by_time = static_cast<int>(std::clamp(0.1 / std::max(seconds, 1e-7), 20.0, 2000.0));
+  const bool asked = sweep_.seconds > 0;
+  const double fit = (asked ? sweep_.seconds : 0.1) / std::max(seconds, 1e-7);
+  const int by_time = static_cast<int>(std::clamp(fit, asked ? 1.0 : 20.0, 2000.0));
   const int wanted = sweep_.iterations > 0 ? sweep_.iterations : by_time;
   return static_cast<int>(board_.from_first(std::min<std::int64_t>(wanted, max_iterations)));
 }

@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "collectives/bootstrap/racks.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "tools/info/availability.hpp"
+#include "tools/info/choices.hpp"
 #include "tools/info/parts.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
@@ -21,9 +23,12 @@ extern const Command info_command;
 
 namespace {
 
+constexpr int most_started = 1024;
+
 void print_machine(const Settings& settings) {
   fmt::print("tutti      {}\n", version());
   fmt::print("host       {} (identity {})\n", host_name(), host_identity(settings.host_id));
+  if (const std::string rack = launchers::own_rack(settings); !rack.empty()) fmt::print("rack       {}\n", rack);
   const int node = numa_node(allowed_cores());
   const std::string gpus = gpu_domain();
   fmt::print("cores      {} usable by this process, {}\n", usable_cores(),
@@ -126,7 +131,9 @@ std::vector<std::string> collect(Communicator& world, const std::string& text) {
 
 int print_routes(const Settings& settings) {
   Communicator world = Communicator::from_env(settings);
-  std::string mine = fmt::format("rank {} on {}, process {}\n", world.rank(), host_name(), getpid());
+  const std::string rack = world.topology()[world.rank()].rack;
+  std::string mine = fmt::format("rank {} on {}{}, process {}\n", world.rank(), host_name(),
+                                 rack.empty() ? "" : " in " + rack, getpid());
   const std::vector<std::string> routes = world.routes();
   for (std::size_t i = 0; i < routes.size(); ++i) mine += fmt::format("  to {:>3}  {}\n", i, routes[i]);
   const std::vector<std::string> all = collect(world, mine);
@@ -138,14 +145,27 @@ int print_routes(const Settings& settings) {
 int run(const std::vector<std::string>& arguments) {
   CLI::App app("Says what is built in, what works here and why not, and how ranks reach one another.", "tutti info");
   bool table = false, algorithms = false, routes = false;
-  int ranks = 0;
+  int ranks = 0, hosts = 0;
   app.add_flag("-c,--config", table, "the settings: value, default, source, meaning");
   app.add_flag("--algorithms", algorithms, "who can do which collective, on which device, and why not");
   app.add_flag("--routes", routes, "in a job: the transport between every pair of its ranks");
-  app.add_option("--np", ranks, "start this many ranks and print their routes")->check(CLI::Range(1, 1024));
+  app.add_option("--np", ranks, "start this many ranks and print their routes; with --hosts: of this many ranks")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--hosts", hosts, "with --algorithms --np: which algorithm is chosen on so many hosts, and why")
+      ->check(CLI::Range(2, 1 << 20));
   Settings settings = Settings::from_environment();
   add_settings(app, settings);
   parse(app, arguments);
+  if (hosts > 0) {
+    if (!algorithms || ranks == 0)
+      usage_error(app, "--hosts needs --algorithms and --np: tutti info --algorithms --np 64 --hosts 8; ");
+    print_choices(ranks, hosts, settings);
+    return 0;
+  }
+  if (algorithms && ranks > 0)
+    usage_error(app, "--algorithms with --np wants --hosts, for what is chosen on so many; or leave --np out; ");
+  if (ranks > most_started)
+    usage_error(app, fmt::format("--np {} would start so many ranks here: at most {}; ", ranks, most_started));
   if (routes || (ranks > 0 && inside_a_job())) return print_routes(settings);
   if (ranks > 0) {
     std::vector<std::string> words = {"info", "--routes"};

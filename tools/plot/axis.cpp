@@ -72,6 +72,19 @@ Axis Axis::logarithmic(double least, double most) {
   return axis;
 }
 
+Axis Axis::powers_of_two(double least, double most, std::size_t ticks) {
+  Axis axis;
+  axis.logarithmic_ = true;
+  axis.begin_ = least == most ? least / 2 : least;
+  axis.end_ = least == most ? most * 2 : most;
+  double step = 2;
+  while (std::log2(most / least) / std::log2(step) + 1 > static_cast<double>(ticks)) step *= 2;
+  for (double value = std::exp2(std::ceil(std::log2(least) - 1e-9)); value <= most * 1.0001; value *= step)
+    axis.ticks_.push_back({value, short_number(value, 0)});
+  if (axis.ticks_.empty()) axis.ticks_.push_back({least, short_number(least, 0)});
+  return axis;
+}
+
 double Axis::scaled(double value) const { return logarithmic_ ? std::log10(value) : value; }
 
 double Axis::at(double value) const { return (scaled(value) - scaled(begin_)) / (scaled(end_) - scaled(begin_)); }

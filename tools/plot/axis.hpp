@@ -1,6 +1,7 @@
 // Axis: the range of one direction of a plot, with ticks at round numbers.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ class Axis {
 
   /// Between powers of 10 or, for a small range, 1, 2 and 5 times these. `least` must be positive.
   static Axis logarithmic(double least, double most);
+
+  /// From `least` to `most`, with ticks at powers of 2, at most `ticks` of them. A single value gets some space around
+  /// it. `least` must be positive.
+  static Axis powers_of_two(double least, double most, std::size_t ticks);
 
   /// The position of a value: 0 at the start of the axis, 1 at its end.
   double at(double value) const;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "tools/plot/axis.hpp"
+#include "tools/plot/svg.hpp"
 
 namespace tutti::plot {
 namespace {
@@ -30,19 +31,6 @@ struct Panel {
 };
 
 using Out = std::back_insert_iterator<std::string>;
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (static_cast<unsigned char>(c) >= ' ')
-      safe += c;
-  }
-  return safe;
-}
 
 /// Minimum and maximum of a coordinate over all curves.
 template <class Coordinate>

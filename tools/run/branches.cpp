@@ -13,6 +13,8 @@ namespace tutti::tools {
 std::optional<Trouble> Branches::start(const Job& job, Below below, const std::string& folder) {
   silence_ = job.silence;
   start_patience_ = job.start_patience;
+  if (const std::string why = too_few_descriptors(2 * below.parts.size()); !why.empty())
+    return Trouble{why + "; or start fewer hosts from here by --fan-out", exit_not_executable};
   claims_.emplace(below.parts, job.hosts, below.first);
   const auto most = static_cast<std::size_t>(job.fan_out);
   for (const Branch& part : below.parts) {

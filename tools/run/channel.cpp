@@ -99,7 +99,9 @@ bool Channel::find_greeting() {
     if (discarded_ == 0) printed_ = printable(text, 80);
     discarded_ += surplus;
     if (discarded_ > most_before_greeting)
-      throw Error(Code::protocol, "much is printed there, but no agent greets; it begins: " + printed_);
+      throw Error(Code::protocol,
+                  "much is printed there, but no agent greets; see what the shell's start-up files print. It begins: " +
+                      printed_);
     in_text_.drop(surplus);
     return false;
   }

@@ -45,6 +45,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
     variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   for (const auto& [name, value] : job.variables) variables[name] = value;
+  if (!job.hosts.empty() && !job.hosts.front().rack.empty()) variables["TUTTI_RACK"] = job.hosts.front().rack;
   variables["TUTTI_RANK"] = std::to_string(rank);
   variables["TUTTI_SIZE"] = std::to_string(job.ranks);
   const auto local = std::find(job.here.begin(), job.here.end(), rank) - job.here.begin();
@@ -58,9 +59,9 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
 
 void add_own_variables(std::map<std::string, std::string>& variables) {
   // These describe one host, one rank or another job.
-  constexpr std::array<std::string_view, 8> own = {"TUTTI_RANK",       "TUTTI_SIZE",        "TUTTI_LOCAL_RANK",
-                                                   "TUTTI_LOCAL_SIZE", "TUTTI_HOST_ID",     "TUTTI_STORE",
-                                                   "TUTTI_STARTER",    "TUTTI_REMOTE_START"};
+  constexpr std::array<std::string_view, 9> own = {"TUTTI_RANK",       "TUTTI_SIZE",         "TUTTI_LOCAL_RANK",
+                                                   "TUTTI_LOCAL_SIZE", "TUTTI_HOST_ID",      "TUTTI_STORE",
+                                                   "TUTTI_STARTER",    "TUTTI_REMOTE_START", "TUTTI_RACK"};
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));

@@ -162,10 +162,11 @@ std::string HostLink::lost(double silence, double start_patience) const {
     return fmt::format("its tutti is version '{}' and this is {}; install one version everywhere", *speaks, version());
   const Deadline now = Clock::now();
   if (!is_there() && now - started_ >= Seconds(start_patience))
-    return fmt::format("{} has started no agent in {} s{}", remote_start_text(), start_patience,
-                       said_.empty() ? "" : " (" + last_line(said_) + ")");
+    return fmt::format(
+        "{} has started no agent in {} s{}; check the host's name, or give it longer (--connect-timeout)",
+        remote_start_text(), start_patience, said_.empty() ? "" : " (" + last_line(said_) + ")");
   if (is_there() && now - channel_->heard() >= Seconds(silence))
-    return fmt::format("nothing was heard of it for {} s", silence);
+    return fmt::format("nothing was heard of it for {} s (--silence)", silence);
   if (!ready_ && now - started_ >= until_ready(start_patience))
     return fmt::format("its agent is there, but has not become ready in {} s", until_ready(start_patience).count());
   return {};

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "collectives/bootstrap/racks.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/status.hpp"
 
@@ -35,13 +36,24 @@ bool is_ipv6(std::string_view text) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
+/// The name of a rack in what `shown` shows.
+std::string rack_in(std::string_view text, const std::string& shown) {
+  try {
+    if (!rack_path(text).empty()) return std::string(text);
+  } catch (const Error& error) {
+    throw Error(Code::invalid, fmt::format("{}: {}", shown, error.what()));
+  }
+  throw Error(Code::invalid, fmt::format("{} names no rack; write one as in h1:2@rack7, or rack=pod1/rack7", shown));
+}
+
 /// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, or in a file a bare IPv6 address; USER@ may come
-/// before it. `where` is the place of a file, for messages; empty: a list of hosts.
+/// before it, and @RACK behind the slots. `where` is the place of a file, for messages; empty: a list of hosts.
 Host parse_host(std::string_view entry, const std::string& where = {}) {
   const std::string shown =
       where.empty() ? fmt::format("'{}' in the list of hosts", entry) : fmt::format("{}: '{}'", where, entry);
   Host host;
-  const std::size_t user = entry.find('@') == entry.npos ? 0 : entry.find('@') + 1;
+  const std::size_t at = entry.find('@');
+  const std::size_t user = at == entry.npos || entry.find_first_of(":[") < at ? 0 : at + 1;
   const std::string_view place = entry.substr(user);
   std::string_view rest;
   if (place.starts_with('[')) {
@@ -62,12 +74,14 @@ Host parse_host(std::string_view entry, const std::string& where = {}) {
     throw Error(Code::invalid, fmt::format("{} names no host; give {}", shown,
                                            where.empty() ? "a list such as h1:2,h2:2" : "a line such as 'h1 slots=2'"));
   if (rest.empty()) return host;
-  const auto slots = slots_in(rest.substr(1));
+  const std::size_t mark = std::min(rest.find('@'), rest.size());
+  const auto slots = slots_in(rest.substr(1, mark - 1));
   if (!slots)
     throw Error(Code::invalid, fmt::format("{}: behind the host's name stands how many ranks it takes, 1 to {}, as in "
                                            "h1:2; an IPv6 address goes in brackets",
                                            shown, most_slots));
   host.slots = *slots;
+  if (mark < rest.size()) host.rack = rack_in(rest.substr(mark + 1), shown);
   return host;
 }
 
@@ -89,6 +103,10 @@ class Hosts {
       return;
     }
     Host& before = hosts_[same->second];
+    if (!host.rack.empty() && !before.rack.empty() && host.rack != before.rack)
+      throw Error(Code::invalid, fmt::format("host '{}' is in two racks, {} and {}; a host is in one", before.name,
+                                             before.rack, host.rack));
+    if (before.rack.empty()) before.rack = std::move(host.rack);
     before.slots += host.slots;
     before.most = before.most == 0 || host.most == 0 ? 0 : before.most + host.most;
   }
@@ -166,11 +184,13 @@ void take_key(Host& host, const std::string& word, const std::string& where) {
     host.most = slots();
   else if ((key == "user" || key == "username" || key == "user_name") && !value.empty())
     host.name = parse_host(value + "@[" + host.name.substr(host.name.find('@') + 1) + "]", where).name;
+  else if (key == "rack")
+    host.rack = rack_in(value, fmt::format("{}: '{}'", where, word));
   else
     throw Error(
         Code::invalid,
-        fmt::format("{}: '{}' means nothing here: a line is a host and its slots, as in 'h1 slots=2'; max_slots=4 "
-                    "and user=me may follow",
+        fmt::format("{}: '{}' means nothing here: a line is a host and its slots, as in 'h1 slots=2'; max_slots=4, "
+                    "user=me and rack=rack7 may follow",
                     where, word));
   if (host.most != 0 && host.slots > host.most) host.slots = host.most;
 }

@@ -9,12 +9,13 @@
 
 namespace tutti::tools {
 
-/// Parses a list such as "h1:2,me@h2,[fd00::1]:4". A host without a number has one slot; the slots of a host
-/// that is named twice are added. Throws Error{invalid}.
+/// Parses a list such as "h1:2,me@h2,[fd00::1]:4", where behind the slots may stand the rack: "h1:2@rack7". A host
+/// without a number has one slot; the slots of a host that is named twice are added. Throws Error{invalid}.
 std::vector<Host> parse_hosts(std::string_view list);
 
-/// Reads lines "h1", "h1:2", "fd00::1" or "h1 slots=2 max_slots=4 user=me", as Open MPI and hydra have them, with
-/// comments behind # or // and between /* and */. Throws Error{invalid}.
+/// Reads lines "h1", "h1:2", "fd00::1" or "h1 slots=2 max_slots=4 user=me rack=rack7", as Open MPI and hydra have
+/// them but for the rack, with comments behind # or // and between /* and
+/// */. Throws Error{invalid}.
 std::vector<Host> read_hostfile(const std::string& path);
 
 struct Placing {

@@ -335,11 +335,24 @@ std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   return job.stores.empty() ? job.variables.at("TUTTI_STORE") : job.stores.back();
 }
 
+/// What the launcher holds for a job: two for each rank or host that it starts, and the clients of its store.
+std::size_t descriptors_for(const Job& job) {
+  const auto ranks = static_cast<std::size_t>(job.ranks);
+  const std::size_t clients = job.variables.contains("TUTTI_STORE") ? 0 : ranks;
+  const std::size_t started =
+      job.hosts.empty() ? ranks : std::min(job.hosts.size(), static_cast<std::size_t>(job.fan_out));
+  return clients + 2 * started;
+}
+
 }  // namespace
 
 int run_job(const Job& asked) {
   Job job = asked;
-  raise_descriptor_limit(job.ranks);  // for the ranks' streams and their connections to the store
+  raise_descriptor_limit(job.ranks);
+  if (const std::string why = too_few_descriptors(descriptors_for(job)); !why.empty()) {
+    fmt::print(stderr, "tutti run: {}\n", why);
+    return exit_not_executable;
+  }
   Signals signals;
   Sinks sinks;
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, sinks) : make_remote_ranks(job, sinks);

@@ -15,6 +15,7 @@ struct Host {
   int slots = 1;
   int most = 0;  ///< ranks that it takes at most; 0: any number
   std::vector<int> ranks;
+  std::string rack = {};  ///< as TUTTI_RACK has it; empty: what the host knows itself
 };
 
 struct Job {

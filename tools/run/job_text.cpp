@@ -83,7 +83,7 @@ std::string job_text(const Job& job, const std::string& folder) {
   put(text, std::to_string(job.ranks));
   put(text, std::to_string(job.hosts.size()));
   for (const Host& host : job.hosts) {
-    put(text, host.name);
+    put(text, host.rack.empty() ? host.name : host.name + '\t' + host.rack);  // no name has a tab
     put(text, ranges_of(host.ranks));
   }
   put(text, std::to_string(job.place));
@@ -110,6 +110,10 @@ Job parse_job(const std::string& text, std::string& folder) {
   for (auto left = number_of<std::size_t>(take(rest)); left > 0; --left) {
     Host& host = job.hosts.emplace_back();
     host.name = take(rest);
+    if (const std::size_t tab = host.name.find('\t'); tab != host.name.npos) {
+      host.rack = host.name.substr(tab + 1);
+      host.name.resize(tab);
+    }
     host.ranks = ranks_in(take(rest), job.ranks);
     ranks += static_cast<int>(host.ranks.size());
     if (ranks > job.ranks) malformed();

@@ -28,7 +28,7 @@ Sink::Sink(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {
 
 ssize_t Sink::write_some(std::string_view text) {
   if (way_ == Way::own) return write(own_.fd(), text.data(), text.size());
-  if (way_ == Way::socket) return send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (way_ == Way::socket) return ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (way_ == Way::file) return write(fd_, text.data(), text.size());
   // A pipe that is writable according to poll() has room for PIPE_BUF bytes.
   pollfd entry = {fd_, POLLOUT, 0};

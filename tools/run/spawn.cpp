@@ -73,6 +73,11 @@ void raise_descriptor_limit(int ranks) {
   limit_of_ranks = limit;
 }
 
+std::string too_few_descriptors(std::size_t more) {
+  constexpr std::size_t own = 24;
+  return too_few_open_files(more + own);
+}
+
 namespace {
 
 pid_t spawn_once(const RankProcess& process) {

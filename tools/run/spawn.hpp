@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,11 @@ struct RankProcess {
 };
 
 /// Raises this process's limit on descriptors as far as it may. Processes by spawn() get the limit that was before, or
-/// what a host with so many ranks needs: a rank holds two descriptors for every other.
+/// what a host with so many ranks needs: a rank holds two descriptors for every other while they meet.
 void raise_descriptor_limit(int ranks);
+/// Why this process, beside the few that it needs itself, cannot have so many descriptors, as a clause; empty if it
+/// can.
+std::string too_few_descriptors(std::size_t more);
 
 /// Forks and executes a process in a process group of its own, with the signals of reset_signals(); the kernel kills it
 /// when this process ends. A text without an interpreter is run by /bin/sh. Returns its pid, or -errno if it could not

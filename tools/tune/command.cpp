@@ -14,6 +14,7 @@
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
 #include "tools/tune/check.hpp"
+#include "tools/tune/network.hpp"
 #include "tools/tune/rules.hpp"
 #include "transports/core/text_file.hpp"
 #include "tutti/provider/provider.hpp"
@@ -29,7 +30,7 @@ struct Wanted {
   int ranks = 0;
   double seconds = 45;
   std::string collectives, file, end = "64M";
-  bool check = false;
+  bool check = false, network = false;
   Settings settings;
 };
 
@@ -65,7 +66,8 @@ std::string others_rules(const std::string& path, const std::vector<Kind>& measu
   return text;
 }
 
-void write(const std::string& path, const std::vector<Tuned>& all, int ranks, const std::vector<Kind>& measured) {
+/// `rules` are new; those of the file for collectives that are not of `measured` stay.
+void write(const std::string& path, const std::string& rules, int ranks, const std::vector<Kind>& measured) {
   const std::string kept = others_rules(path, measured);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -74,7 +76,8 @@ void write(const std::string& path, const std::vector<Tuned>& all, int ranks, co
   file << "# Measured by `tutti tune -np " << ranks << "` (tutti " << version() << ") on " << machine_key() << ".\n"
        << "# Rules as TUTTI_SELECT takes them, one a line: KIND: BYTES ranks .. hosts .. = [BACKEND/]ALGORITHM.\n"
        << "# They come after TUTTI_SELECT and TUTTI_BACKEND, and before the built-in ones. Edit or delete at will.\n"
-       << rules_text(all) << kept;
+       << "# The first line is what messages and folding cost, by which plans between hosts are chosen without rules.\n"
+       << rules << kept;
   if (file.flush()) std::filesystem::rename(fresh, path, error);
   if (!file || error) throw Error(Code::resource, "cannot write " + path + "; give another file with --file");
 }
@@ -93,12 +96,20 @@ int run_in_job(const Wanted& wanted) {
   const Plan plan{kinds_of(wanted.collectives), static_cast<std::size_t>(parse_bytes(wanted.end)), wanted.seconds,
                   as_on_the_first(world, backends_that_work(world.settings()))};
   if (world.size() < 2) throw Error(Code::invalid, "nothing can be tuned on one rank; say how many with -np");
+  if (wanted.check && wanted.network)
+    throw Error(Code::invalid, "--network measures the network alone, and --check the rules: give one of them");
+  if (wanted.network && !wanted.file.empty())
+    throw Error(Code::invalid, "--network prints its line and writes nothing: leave --file out");
   if (wanted.check) return check(world, plan);
+  const std::string network = fmt::format("network: {}\n", text_of(measure_network(world)));
+  if (world.rank() == 0) fmt::print("{}", network);
+  std::fflush(stdout);
+  if (wanted.network) return 0;
   const std::vector<Tuned> all = make_rules(world, plan);
   if (world.rank() != 0) return 0;
   const std::string path = wanted.file.empty() ? tuning_file(wanted.settings) : wanted.file;
   if (path.empty()) throw Error(Code::invalid, "there is no home folder to write to; name a file with --file");
-  write(path, all, world.size(), plan.kinds);
+  write(path, network + rules_text(all), world.size(), plan.kinds);
   fmt::print("written to {}\n", path);
   return 0;
 }
@@ -115,6 +126,8 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("--file", wanted.file, "where to write, instead of the place that is read by itself");
   app.add_flag("--check", wanted.check,
                "measure the rules that are in force against every other choice; exit code 1 below 0.9");
+  app.add_flag("--network", wanted.network,
+               "only measure what messages and folding cost, and print it as a line that rules may have");
   wanted.settings = Settings::from_environment();
   add_settings(app, wanted.settings);
   parse(app, arguments);

@@ -212,11 +212,14 @@ std::string gpu_domain(const std::string& root) {
 
 std::string host_identity(std::string_view host_id) {
   if (!host_id.empty()) return std::string(host_id);
-  static const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id");
-  const std::string boot = boot_id.empty() ? host_name() : boot_id;
   struct stat network {};
   const bool known = ::stat("/proc/self/ns/net", &network) == 0;
-  return boot + "/" + (known ? std::to_string(network.st_ino) : "0");
+  return machine_identity() + "/" + (known ? std::to_string(network.st_ino) : "0");
+}
+
+std::string machine_identity() {
+  static const std::string boot_id = first_line("/proc/sys/kernel/random/boot_id");
+  return boot_id.empty() ? host_name() : boot_id;
 }
 
 std::string host_name() {

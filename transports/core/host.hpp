@@ -12,6 +12,9 @@ namespace tutti {
 /// A text that is equal in all processes of one host: boot id and network namespace, or `host_id` if not empty.
 std::string host_identity(std::string_view host_id);
 
+/// A text that is equal in all processes of one machine, whatever hosts it plays: the boot id, or else its name.
+std::string machine_identity();
+
 /// The host's name, for messages.
 std::string host_name();
 

@@ -19,6 +19,7 @@
 #include "transports/causes.hpp"
 #include "transports/core/descriptor.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/open_files.hpp"
 #include "tutti/provider/provider.hpp"
 
 namespace tutti {
@@ -55,7 +56,9 @@ struct Finished {
 struct Bell {
   const Descriptor fd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   Bell() {
-    if (!fd) throw Error(Code::resource, "eventfd failed: too many open files; raise the limit with `ulimit -n`");
+    if (!fd)
+      throw Error(Code::resource,
+                  std::string("eventfd failed: ") + std::strerror(errno) + ". " + about_open_files(errno, 1));
   }
   void ring() const { eventfd_write(fd.fd(), 1); }
   void quiet() const {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/open_files.hpp"
 #include "transports/core/random.hpp"
 #include "transports/shm/messages.hpp"
 #include "tutti/status.hpp"
@@ -28,6 +29,11 @@ AddressText address_of(const BellName& name) noexcept {
   return address;
 }
 
+std::string no_socket_text(int error) {
+  const std::string more = about_open_files(error, 1);
+  return std::string("no unix socket can be opened: ") + std::strerror(error) + (more.empty() ? "" : ". " + more);
+}
+
 Bell Bell::make() {
   Bell bell;
   bell.name_ = fresh_name();
@@ -35,7 +41,7 @@ Bell Bell::make() {
   const AddressText name = address_of(bell.name_);
   const UnixAddress address({name.data(), name.size()});
   if (!bell.socket_ || ::bind(bell.fd(), address.get(), address.length) != 0)
-    throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
+    throw Error(Code::resource, no_socket_text(errno));
   return bell;
 }
 

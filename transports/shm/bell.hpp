@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "transports/core/descriptor.hpp"
 
@@ -16,6 +17,9 @@ BellName fresh_name();
 /// The abstract unix address with that name, as text without its leading zero byte: "tutti-" and 32 digits.
 using AddressText = std::array<char, 38>;
 AddressText address_of(const BellName& name) noexcept;
+
+/// What to say where no unix socket can be opened, by errno.
+std::string no_socket_text(int error);
 
 /// A datagram socket of this rank, readable when somebody has rung. Whoever finds its name can ring, and makes this
 /// rank look at its memory, no more.

@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "transports/core/open_files.hpp"
 #include "transports/core/sha256.hpp"
 #include "transports/shm/messages.hpp"
 #include "tutti/log.hpp"
@@ -66,15 +67,15 @@ struct Unheard final : Error {
 
 [[noreturn]] void too_many_files(int self) {
   throw Error(Code::resource,
-              "rank " + std::to_string(self) +
-                  " may not open as many files as the ranks of its host need, two for each other rank: raise the limit "
-                  "(ulimit -n)",
+              "rank " + std::to_string(self) + " may have " + std::to_string(limit_of_open_files()) +
+                  " files open, and the ranks of its host need more while they meet, two for each other rank: raise "
+                  "the limit (ulimit -Hn) where the job is started",
               self);
 }
 
 Descriptor connect_to(int rank, const std::string& name, Deadline until) {
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw Error(Code::resource, std::string("no unix socket can be made: ") + std::strerror(errno));
+  if (!socket) throw Error(Code::resource, no_socket_text(errno));
   const UnixAddress address(name);
   while (::connect(socket.fd(), address.get(), address.length) != 0) {
     // EAGAIN: the listener's backlog is full at the moment.
@@ -200,7 +201,7 @@ Listener::Listener(const Identity& self, std::size_t ranks, bool any_user)
       half_open_(ranks, handshake_time) {
   const UnixAddress address(address_);
   if (!socket_ || ::bind(socket_.fd(), address.get(), address.length) != 0 || ::listen(socket_.fd(), 1024) != 0)
-    throw Error(Code::resource, std::string("no unix socket can be opened: ") + std::strerror(errno));
+    throw Error(Code::resource, no_socket_text(errno));
 }
 
 bool Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived) {

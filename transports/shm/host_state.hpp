@@ -85,6 +85,7 @@ class HostState {
 
   void add_busy(Engine& backend) { busy_.push_back(&backend); }
   void remove_busy(const Engine& backend) noexcept { std::erase(busy_, &backend); }
+  bool is_busy() const noexcept { return !busy_.empty(); }
   bool drive() {
     bool moved = false;
     for (std::size_t i = 0; i < busy_.size(); ++i) moved |= busy_[i]->progress();  // it may add and remove some

@@ -17,15 +17,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/process.hpp"
+#include "transports/core/told_error.hpp"
 #include "transports/shm/handshake.hpp"
 #include "transports/shm/settings.hpp"
 #include "transports/shm/wire.hpp"
@@ -40,19 +41,8 @@ constexpr Seconds grace{2.0};
 // How often the leader asks the store about those that have not come, whoever else calls meanwhile.
 constexpr Seconds between_looks{0.2};
 
-// A rank's error as a value in the store: "error 7 text".
-std::string wrap(const Error& error) {
-  return "error " + std::to_string(static_cast<int>(error.code())) + " " + error.what();
-}
-
-void unwrap(const std::string& value) {
-  if (!value.starts_with("error ")) return;
-  int code = static_cast<int>(Code::internal);
-  const char* const end = value.data() + value.size();
-  const char* at = std::from_chars(value.data() + 6, end, code).ptr;
-  if (code <= static_cast<int>(Code::ok) || code > static_cast<int>(Code::internal))
-    code = static_cast<int>(Code::protocol);
-  throw Error(static_cast<Code>(code), std::string(at == end ? at : at + 1, end));
+void throw_if_told(const std::string& value) {
+  if (const std::optional<Error> error = error_told_in(value)) throw *error;
 }
 
 class Meeting {
@@ -195,7 +185,7 @@ void Meeting::lead() {
 bool Meeting::gave_up(int rank) {
   std::string said;
   if (!store_.find(key("called", rank), said)) return false;
-  unwrap(said);
+  throw_if_told(said);
   missed("as rank " + std::to_string(rank) + " saw it, " + said);
   return true;
 }
@@ -223,7 +213,7 @@ void Meeting::follow() {
     links_ = receive_roster(self_, called.leader, later_than_leader());
   } catch (const Error& error) {
     std::string verdict;
-    if (store_.find(key("results"), verdict)) unwrap(verdict);  // the leader's error explains this one
+    if (store_.find(key("results"), verdict)) throw_if_told(verdict);  // the leader's error explains this one
     if (error.code() != Code::peer_lost || segment_file_) throw;
     missed(error.what());
     store_.set(key("called", rank_), reason_);
@@ -295,7 +285,7 @@ std::string Meeting::gathered_results() {
                       ": see whether it is stopped, and what it printed; TUTTI_CONNECT_TIMEOUT sets the limit",
                   rank);
     }
-    unwrap(one);
+    throw_if_told(one);
     digits += one.empty() ? '0' : one.front();
     if (reason.empty() && one.size() > 2) reason = one.substr(2);
   }
@@ -306,12 +296,12 @@ std::string Meeting::gathered_results() {
 std::string Meeting::from_leader(const std::string& name) {
   try {
     const std::string value = store_.wait_unless(key(name), departure_key(leader_), later_than_leader());
-    unwrap(value);
+    throw_if_told(value);
     return value;
   } catch (const Error& error) {
     if (error.code() != Code::timeout) throw;
     std::string verdict;
-    if (store_.find(key("results"), verdict)) unwrap(verdict);
+    if (store_.find(key("results"), verdict)) throw_if_told(verdict);
     throw Error(
         Code::timeout,
         "rank " + std::to_string(leader_) + ", which leads the meeting of the ranks of host " + host_name() +
@@ -368,7 +358,7 @@ Met Meeting::conclude(const std::string& results) {
 // Reports the error to the other ranks, wherever they wait; if the store is gone, they wait until their time-out.
 void Meeting::tell(const Error& error) noexcept {
   try {
-    const std::string text = wrap(error);
+    const std::string text = told_error(error);
     if (leads()) {
       for (const char* const name : {"at", "results"}) store_.set_once(key(name), text);
       return;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "transports/core/barrier.hpp"
 #include "transports/core/host.hpp"
@@ -285,9 +286,13 @@ bool ShmWire::arm(bool on) {
   const Sleep how = full ? Sleep::for_data_or_space : Sleep::for_data;
   if (armed_ != how) {
     own_->sleep.store(how, std::memory_order_seq_cst);
-    if (host_state_) heavy_barrier();  // pairs with light_barrier() in HostState::wake()
+    is_fenced_ = false;
   }
   armed_ = how;
+  // Pairs with light_barrier() in HostState::wake(). Only collectives of the shm backend wait for what is posted there.
+  // The barrier interrupts all cores, so a rank that sleeps only for messages does not make it. A call that starts
+  // later makes this rank arm again.
+  if (host_state_ && host_state_->is_busy() && !std::exchange(is_fenced_, true)) heavy_barrier();
   if (nothing_to_do() && !(host_state_ && host_state_->tidy())) return true;
   armed_ = Sleep::awake;
   own_->sleep.store(Sleep::awake, std::memory_order_release);

@@ -21,7 +21,7 @@ namespace tutti::shm {
 /// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
 enum class Shared { nothing, arenas, own_memory };
 
-/// So many ranks, alive and present, of those that follow it does a rank watch.
+/// A rank watches so many ranks: the next ones after it that are alive and present.
 inline constexpr int most_watched = 8;
 
 /// Another rank of the host.
@@ -132,6 +132,7 @@ class ShmWire final : public Wire {
   RankLine* own_ = nullptr;
   std::uint32_t seen_opened_ = 0, seen_leavers_ = 0;  ///< at the last look
   Sleep armed_ = Sleep::awake;
+  bool is_fenced_ = false;  // a heavy barrier has been made since the sleep flag was set
   bool closed_ = false;
   bool opens_all_ = false;  ///< aborts and goodbyes open rings: the poison record is full
   bool ring_failed_ = false;

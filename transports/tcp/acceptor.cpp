@@ -47,9 +47,9 @@ class Acceptor::Impl : public SessionOwner {
   int connections(int peer);
   int most_connections() const { return peers_->most_connections(); }
   std::string host_of(int peer);
-  std::size_t most_files() const {  // if this rank connects to every other one
-    return static_cast<std::size_t>(self_.size *
-                                    (settings_.one_host ? 1 : most_connections_between(settings_.connections)));
+  std::size_t files_to_come() const {  // if this rank connects to every other one
+    const int each = settings_.one_host ? 1 : most_connections_between(settings_.connections);
+    return std::max(static_cast<std::size_t>(self_.size * each), sessions_.size()) - sessions_.size();
   }
   void open(int stream);
   int fd() const noexcept { return epoll_.fd(); }
@@ -189,7 +189,7 @@ void Acceptor::Impl::cannot_accept(Listener& listener, int error) {
   listener.again = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!listener.again) return;
   warn(std::string("cannot accept a connection: ") + std::strerror(error) + ". " +
-       about_open_files(error, most_files()));
+       about_open_files(error, files_to_come()));
   if (const auto oldest = half_open_.take_oldest()) close_caller(*oldest);
 }
 
@@ -300,7 +300,7 @@ void Acceptor::Impl::call_next(int stream, Connection& one) {
   try {
     Descriptor socket = make_socket(candidate.address.family, settings_.congestion);
     if (!socket) {
-      one.no_files = about_open_files(errno, most_files());
+      one.no_files = about_open_files(errno, files_to_come());
       throw_system("socket");
     }
     mirror(socket.fd());

@@ -14,14 +14,16 @@ Directory::Directory(int size, const std::vector<Endpoint>& endpoints) {
 }
 
 void Directory::check() const {
-  for (const std::string& text : texts_.shared_texts())
-    if (!text.empty()) static_cast<void>(Endpoint::host_part(text));
+  const PackedTexts& hosts = texts_.shared_texts();
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!hosts[i].empty()) static_cast<void>(Endpoint::host_part(hosts[i]));
 }
 
 bool Directory::stays_on_the_host_of(const Endpoint& self) const {
-  return std::ranges::all_of(texts_.shared_texts(), [&](const std::string& text) {
-    return text.empty() || Endpoint::host_part(text).identity == self.identity;
-  });
+  const PackedTexts& hosts = texts_.shared_texts();
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!hosts[i].empty() && Endpoint::host_part(hosts[i]).identity != self.identity) return false;
+  return true;
 }
 
 }  // namespace tutti::tcp

@@ -32,7 +32,7 @@ Descriptor require(int fd, const char* what) {
 void throw_system(const char* what) {
   const int error = errno;
   std::string text = std::string("tcp: no ") + what + ": " + std::strerror(error);
-  if (const std::string more = about_open_files(error, 0); !more.empty()) text += ". " + more;
+  if (const std::string more = about_open_files(error, 1); !more.empty()) text += ". " + more;
   throw Error(Code::resource, text);
 }
 

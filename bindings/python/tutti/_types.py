@@ -27,6 +27,7 @@ class Place(NamedTuple):
     host: int  #: index of the host; hosts are ordered by their first rank
     numa_node: int  #: -1: more than one, or unknown
     gpu_domain: str  #: ranks with equal values see the same GPUs; empty: no GPU
+    rack: str = ""  #: of the host, as rack7 or pod1/rack7; empty: unknown
 
 
 class Arrived(NamedTuple):

@@ -118,6 +118,7 @@ struct Call {
   std::uint32_t sequence = 0;        ///< number of the call in its communicator; equal on all ranks
   Signature summary;                 ///< signature of the call; zero: messages are not checked
   std::string_view algorithm;        ///< one that supports() accepted; empty: the backend's own default
+  std::size_t piece = 0;             ///< bytes of a buffer that are best sent on together; 0: the backend's own
   Event after = {};                  ///< on the caller's stream; a call on device memory starts after it
   const Tracker* tracker = nullptr;  ///< set by start() and valid until ended(); null: nobody knows more
 

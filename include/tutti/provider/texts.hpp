@@ -6,7 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "tutti/provider/packed.hpp"
 
 namespace tutti {
 
@@ -16,8 +17,8 @@ struct Text {
   std::string own, shared;
 };
 
-/// The texts of the ranks 0 .. size() - 1, or of a run of ranks, in order. It needs the bytes of all `own`, 8 bytes a
-/// rank, and each different `shared` once.
+/// The texts of the ranks 0 .. size() - 1, or of a run of ranks, in order. It needs the bytes of all `own`, each
+/// different `shared` once, and little more where ranks with the same `shared` follow one another.
 ///
 /// Threads: const functions may be called by several at once.
 class Texts {
@@ -27,12 +28,13 @@ class Texts {
   /// Appends the texts of the ranks after these.
   void append(const Texts& next);
 
-  std::size_t size() const noexcept { return ends_.size(); }
-  std::string_view own(int rank) const;
-  std::string_view shared(int rank) const { return shared_[number_of_shared(rank)]; }
-  /// Which of shared_texts() the rank has.
-  std::size_t number_of_shared(int rank) const { return numbers_.at(static_cast<std::size_t>(rank)); }
-  const std::vector<std::string>& shared_texts() const noexcept { return shared_; }
+  std::size_t size() const noexcept { return owns_.size(); }
+  std::string_view own(int rank) const { return owns_[static_cast<std::size_t>(rank)]; }
+  std::string_view shared(int rank) const { return shared_[numbers_.at(static_cast<std::size_t>(rank))]; }
+  /// The different shared texts.
+  const PackedTexts& shared_texts() const noexcept { return shared_; }
+  /// By rank, which of shared_texts() it has.
+  const RunList& shared_numbers() const noexcept { return numbers_; }
 
   /// The texts as bytes, and back. parse() throws Error{protocol} if these are not the bytes of texts.
   std::string bytes() const;
@@ -44,10 +46,8 @@ class Texts {
   void settle();
 
  private:
-  std::string owns_;                 // one after the other
-  std::vector<std::uint32_t> ends_;  // of each rank's in owns_
-  std::vector<std::uint32_t> numbers_;
-  std::vector<std::string> shared_;
+  PackedTexts owns_, shared_;
+  RunList numbers_;
   std::map<std::string, std::uint32_t, std::less<>> number_by_text_;
 };
 

@@ -14,6 +14,7 @@
 //   FAKE_NCCL_STALL=RANK         that rank never gets its communicator
 //   FAKE_NCCL_FAIL=RANK:CALL     that call fails while it is under way
 //   FAKE_NCCL_HANG=RANK:CALL     that call never ends, until it is aborted
+//   FAKE_NCCL_LATE=RANK:CALL     that call ends 5 ms after its data has come and gone
 //   FAKE_NCCL_SLOW_LAUNCH=MS     every launch is in progress for MS to 7 MS milliseconds, then on the device
 //   FAKE_NCCL_SLOW_ABORT=SECONDS ncclCommAbort() takes so long
 //   NCCL_MULTI_RANK_GPU_ENABLE=1 as the real one's: several ranks of a communicator may share a device

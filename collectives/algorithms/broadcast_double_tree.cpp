@@ -1,0 +1,221 @@
+// Double-tree broadcast. There are two binary trees over the hosts, such that a host that forwards in one is a leaf of
+// the other, and every second lane goes down the second tree. So a rank receives the buffer once and sends it once, as
+// in a chain, but the first lane is everywhere after a logarithmic number of messages. The root is outside both trees,
+// and sends to their tops. On each host one rank talks to other hosts, another one in every second pair of lanes (eight
+// at most); from it a binary tree goes to the others, again one of two. On the root's host, the root is the first to
+// talk, and sends to those that talk in other lanes. One lane alone is played down one binary tree. On one host there
+// are two trees over its ranks. With L ranks on each of H hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
+//
+//   rounds d(H) + d(L), and 1 more if not the root talks     elements 3n in a lane, n on average over the trees
+//   scratch none     crossing n (H-1) in all, in a lane 2n from a host, n on average
+//
+// In a tree, the labels 1 to n are in order: those left of a label are smaller, those right of it larger, and the top
+// is the largest power of two. So odd labels are leaves. The second tree is the first one in a mirror, where n is even,
+// or moved by one label, where it is odd: what is odd in one is even in the other.
+//
+// Sanders, Speck & Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
+// 2009.
+#include <algorithm>
+
+#include "collectives/algorithms/double_tree.hpp"
+#include "tutti/topology.hpp"
+
+namespace tutti {
+namespace {
+
+/// The neighbours of a label in the tree of the labels 1 to `labels`; 0: none.
+struct InOrder {
+  int parent = 0, left = 0, right = 0;
+};
+InOrder in_order(int label, int labels) {
+  InOrder node;
+  for (int before = 0, rest = labels;;) {  // the subtree that has the label: `rest` labels after `before`
+    const int half = power_of_two_below(rest), top = before + half;
+    if (label == top) {
+      if (half > 1) node.left = before + half / 2;
+      if (rest > half) node.right = top + power_of_two_below(rest - half);
+      return node;
+    }
+    node.parent = top;
+    rest = label < top ? half - 1 : rest - half;
+    before = label < top ? before : top;
+  }
+}
+
+/// Two trees over a ring. Either the root is outside, with label 0 and the tops as its only children, and the others
+/// have the labels 1 to size - 1 in the order of their distance from it, turned by `turn`; or there is no root, and
+/// rank r has label r + 1.
+struct TwoTrees {
+  int size, root, which, turn;
+
+  int labels() const { return root < 0 ? size : size - 1; }
+  int label_of(int rank) const {
+    const int place = modulo(rank - root, size);
+    if (root < 0) return place_to_label(place == 0 ? size : place);
+    return place == 0 ? 0 : place_to_label(1 + modulo(place - 1 - turn, size - 1));
+  }
+  int rank_of(int label) const {
+    if (label == 0) return root;
+    const int place = label_to_place(label);
+    return modulo(root < 0 ? place - 1 : root + 1 + modulo(place - 1 + turn, size - 1), size);
+  }
+  int top() const { return labels() == 0 ? -1 : rank_of(power_of_two_below(labels())); }
+
+  pieces::Node node(int rank) const {
+    pieces::Node found;
+    const int label = label_of(rank);
+    if (label == 0) {
+      if (labels() > 0) found.add(top());
+      return found;
+    }
+    const InOrder near = in_order(label, labels());
+    if (near.parent > 0 || root >= 0) found.parent = rank_of(near.parent);
+    if (near.left > 0) found.add(rank_of(near.left));
+    if (near.right > 0) found.add(rank_of(near.right));
+    return found;
+  }
+
+ private:
+  int place_to_label(int place) const {
+    if (which == 0) return place;
+    return labels() % 2 == 0 ? labels() + 1 - place : place == 1 ? labels() : place - 1;
+  }
+  int label_to_place(int label) const {
+    if (which == 0) return label;
+    return labels() % 2 == 0 ? labels() + 1 - label : label == labels() ? 1 : label + 1;
+  }
+};
+
+/// The trees of a way.
+struct TreesOfHosts {
+  const Hosts& hosts;
+  int which, column, home, root;  // home: the root's host, -1 without a root; root: its local index
+
+  TreesOfHosts(const Shape& s, bool is_rooted)
+      : hosts(hosts_of(s)),
+        which(s.way % 2),
+        column(s.way / 2),
+        home(is_rooted ? hosts.host_of(s.root) : -1),
+        root(is_rooted ? hosts.index_of(s.root) : -1) {}
+
+  TwoTrees inside(int host) const {
+    const int size = hosts.size_of(host);
+    if (host != home) return {size, column, which, 0};
+    TwoTrees trees{size, root, which, 0};
+    if (column > 0) trees.turn = modulo(column - modulo(trees.top() - root, size), size - 1);
+    return trees;
+  }
+  TwoTrees between() const { return {hosts.count(), home, which, 0}; }
+  /// The local index of the rank that talks to other hosts.
+  int talker(int host) const { return host == home ? modulo(root + column, hosts.size_of(host)) : column; }
+  int rank_of(int host, int index) const { return hosts[host][static_cast<std::size_t>(index)]; }
+};
+
+/// The sum of the elements that the longest way down a tree has to wait for, for one element to each child one after
+/// the other: left ones are sent first.
+double longest_way(int labels) {
+  double most = 0, before = 0;
+  for (int rest = labels; rest > 0;) {
+    const int half = power_of_two_below(rest);
+    if (half > 1) most = std::max(most, before + 1 + 2 * (log2_floor(half) - 1));
+    rest -= half;
+    if (rest > 0) before += half > 1 ? 2 : 1;
+    most = std::max(most, before);
+  }
+  return most;
+}
+
+int depth(int size) { return size == 1 ? 0 : 1 + log2_floor(std::max(size - 1, 1)); }
+
+}  // namespace
+
+pieces::Node pieces::double_tree(const Shape& s, bool is_rooted) {
+  const TreesOfHosts trees(s, is_rooted);
+  const int host = trees.hosts.host_of(s.rank), index = trees.hosts.index_of(s.rank);
+  const Node inside = trees.inside(host).node(index);
+  Node node;
+  if (inside.parent >= 0) node.parent = trees.rank_of(host, inside.parent);
+  if (index == trees.talker(host)) {
+    const Node between = trees.between().node(host);
+    if (between.parent >= 0) node.parent = trees.rank_of(between.parent, trees.talker(between.parent));
+    for (const int child : between.children()) node.add(trees.rank_of(child, trees.talker(child)));
+  }
+  for (const int child : inside.children()) node.add(trees.rank_of(host, child));
+  return node;
+}
+
+int pieces::ways_of_trees(const Shape& s) {
+  const Hosts& hosts = hosts_of(s);
+  return hosts.count() == 1 ? 2 : 2 * std::min(hosts.columns(), most_ways / 2);
+}
+
+int pieces::depth_of_trees(const Shape& s, bool is_rooted) {
+  const Hosts& hosts = hosts_of(s);
+  if (!is_rooted) return log2_floor(hosts.count()) + depth(hosts.largest());
+  const bool passes_on = hosts.count() > 1 && s.way / 2 > 0;
+  return depth(hosts.count()) + depth(hosts.largest()) + (passes_on ? 1 : 0);
+}
+
+int pieces::most_sends(const Shape& s, bool is_rooted, bool up, bool down) {
+  int most = 0;
+  Shape one = s;
+  for (one.rank = 0; one.rank < s.size; ++one.rank) {
+    const Node node = double_tree(one, is_rooted);
+    const int sends = (up && node.parent >= 0 ? 1 : 0) + (down ? static_cast<int>(node.children().size()) : 0);
+    most = std::max(most, sends);
+  }
+  return most;
+}
+
+int pieces::most_crossings(int hosts, bool up, bool down) {
+  if (!down) return 1;
+  if (!up) return hosts < 4 ? 1 : 2;  // the root is outside the tree of the others
+  return std::min(hosts - 1, 3);
+}
+
+Expense pieces::tree_expense(const Shape& s, bool is_rooted, bool up) {
+  const Hosts& hosts = hosts_of(s);
+  const auto n = static_cast<double>(s.count);
+  const int labels = hosts.count() - (is_rooted ? 1 : 0), inside = hosts.largest() - 1;
+  Expense one;
+  one.chain.between.messages = is_rooted ? depth(hosts.count()) : log2_floor(hosts.count());
+  one.chain.between.elements = n * (longest_way(labels) + (is_rooted && labels > 0 ? 1 : 0));
+  one.chain.within.messages = depth(hosts.largest());
+  one.chain.within.elements = n * (longest_way(inside) + (inside > 0 ? 1 : 0));
+  // On average over the ways: each rank forwards in one of the two trees.
+  const double talkers = hosts.count() == 1 ? 1 : ways_of_trees(s) / 2;
+  // Where there is no root, one end of each tree gets nothing.
+  const auto moved = [&](double ends) { return ends == 1 ? 0 : is_rooted ? n : n * (ends - 1) / ends; };
+  one.load.between = {hosts.count() > 1 ? 1 / talkers : 0, moved(hosts.count())};
+  one.load.within = {inside > 0 ? 1.0 : 0, moved(hosts.largest())};
+  // A message comes, and two go on, one after the other.
+  if (one.chain.between.messages > 0) one.stay.between = {2, 2 * n};
+  if (one.chain.within.messages > 0) one.stay.within = {2, 2 * n};
+  if (!up) return one;
+  one.chain.folded = one.chain.between.elements + one.chain.within.elements;
+  one.load.folded = one.load.within.elements + one.load.between.elements / talkers;
+  // Lanes of different ways meet at a rank that folds, and a leaf of one tree sends ahead of what it passes on in the
+  // other, as replays show.
+  const double in_bursts = inside > 0 ? 1.25 : is_rooted ? 1.35 : 1;
+  one.load.within.elements *= in_bursts;
+  one.load.between.elements *= in_bursts;
+  return one;
+}
+
+extern const Algorithm broadcast_double_tree{
+    .kind = Kind::broadcast,
+    .name = "double_tree",
+    .idea = "lanes in turns down two binary trees over hosts, one's leaves forward in the other: for large buffers",
+    .plan = [](const Shape& s) -> Schedule { return pieces::hand_down(pieces::double_tree(s, true), s.count); },
+    .cost = [](const Shape& s) -> Cost {
+      return {pieces::depth_of_trees(s, true), times(pieces::most_sends(s, true, false, true), s.count)};
+    },
+    .crossing = [](const Shape& s) -> Crossing {
+      const int hosts = hosts_of(s).count();
+      return {times(hosts - 1, s.count), times(pieces::most_crossings(hosts, false, true), s.count)};
+    },
+    .expense = [](const Shape& s) -> Expense { return pieces::tree_expense(s, true, false); },
+    .ways = pieces::ways_of_trees,
+};
+
+}  // namespace tutti

@@ -1,0 +1,119 @@
+// Columns packed in scratch: what algorithms share that send all blocks of a column in few messages.
+#pragma once
+
+#include <span>
+
+#include "collectives/plan/geometry.hpp"
+#include "collectives/plan/schedule.hpp"
+#include "tutti/topology.hpp"
+
+namespace tutti::pieces {
+
+/// Calls each(i, n, stride) for every group of ranks i, ..., i + n - 1 of a list that are at equal distances; where
+/// they are not to be in groups, for each rank.
+template <typename RankAt, typename Each>
+void each_progression(std::size_t ranks, bool in_groups, RankAt rank_at, Each each) {
+  for (std::size_t i = 0; i < ranks;) {
+    std::size_t next = i + 1;
+    const std::ptrdiff_t stride = next < ranks ? rank_at(next) - rank_at(i) : 1;
+    while (in_groups && next < ranks && rank_at(next) - rank_at(next - 1) == stride) ++next;
+    each(i, next - i, stride);
+    i = next;
+  }
+}
+
+/// The blocks of all ranks, packed in scratch from its beginning: one column after the other, and within a column one
+/// host after the other, from this rank's host on. So what is sent together lies together. Plain data.
+class PackedColumns {
+ public:
+  /// `blocks` are those of the kind's blocks in rank order, of `s.count` elements each or as `table` says.
+  PackedColumns(const Shape& s, const BlockTable* table)
+      : hosts_(&hosts_of(s)),
+        block_(s.count, s.size, table),
+        count_(s.count),
+        table_(table),
+        host_(hosts_->host_of(s.rank)),
+        index_(hosts_->index_of(s.rank)) {}
+
+  const Hosts& hosts() const noexcept { return *hosts_; }
+  const Blocks& block() const noexcept { return block_; }
+  int host() const noexcept { return host_; }
+  int index() const noexcept { return index_; }
+  bool carries() const noexcept { return index_ < hosts_->columns(); }
+  Ring across() const noexcept { return {host_, hosts_->count()}; }
+  Ring inside() const noexcept { return {index_, hosts_->size_of(host_)}; }
+  /// The ranks of this rank's column on this host: itself first, then those that it serves.
+  std::span<const int> served() const noexcept { return hosts_->column(host_, index_); }
+  /// The carrier of this rank's column.
+  int carrier() const noexcept { return (*hosts_)[host_][static_cast<std::size_t>(index_ % hosts_->columns())]; }
+
+  std::size_t total() const noexcept { return before(places()); }  ///< elements
+  Slice column(int column) const noexcept { return scratch(of_column(column)); }
+  /// The part of this rank's column on the n hosts from the first one on, counted from this rank's host.
+  Slice run(int first, int n) const noexcept {
+    return scratch({from_here(index_, first), from_here(index_, first + n) - from_here(index_, first)});
+  }
+  /// As the templates of halving.hpp want it.
+  template <typename Each>
+  void operator()(int first, int n, Each each) const {
+    each(run(first, n));
+  }
+  /// The block of rank served()[i].
+  Slice own(std::size_t i) const noexcept {
+    const std::size_t place = hosts_->column_begin(host_, index_);
+    return scratch({of_column(index_).offset + before(place + i) - before(place), block_[served()[i]].count});
+  }
+
+  /// Calls each(packed, ranks, n, stride) for every group of n blocks of a column that lie together in scratch and at
+  /// equal distances in rank order: `rank` is that of the first, `stride` the distance in ranks.
+  template <typename Each>
+  void each_group(int column, Each each) const {
+    group(column, host_, hosts_->count(), of_column(column).offset, each);
+    group(column, 0, host_, from_here(column, hosts_->count() - host_), each);
+  }
+  /// The same blocks in rank order, as runs in `memory`.
+  Slice spread(Memory memory, int rank, Slice packed, std::ptrdiff_t stride) const noexcept {
+    const Slice all{memory, block_[rank].offset, packed.count};
+    if (table_ != nullptr || count_ == 0) return all;
+    return in_runs(all, count_, stride * static_cast<std::ptrdiff_t>(count_));
+  }
+
+ private:
+  std::size_t places() const noexcept { return static_cast<std::size_t>(block_.parts()); }
+  /// The elements of all blocks before this place among those of all columns.
+  std::size_t before(std::size_t place) const noexcept {
+    return table_ != nullptr ? table_->by_column()[place] : place * count_;
+  }
+  Range of_column(int column) const noexcept {
+    const std::size_t begin = before(hosts_->column_begin(0, column));
+    return {begin, before(hosts_->column_begin(0, column + 1)) - begin};
+  }
+  /// Where the part of the j-th host begins, counted from this rank's; j = the number of hosts is the end.
+  std::size_t from_here(int column, int j) const noexcept {
+    const int host = host_ + j;
+    const Range all = of_column(column);
+    const auto begin = [&](int h) { return before(hosts_->column_begin(h, column)) - all.offset; };
+    const std::size_t at = host <= hosts_->count() ? begin(host) : begin(host - hosts_->count()) + all.count;
+    return all.offset + at - begin(host_);
+  }
+  template <typename Each>
+  void group(int column, int from, int until, std::size_t at, Each each) const {
+    const std::size_t begin = hosts_->column_begin(from, column), end = hosts_->column_begin(until, column);
+    const std::span<const int> ranks =
+        hosts_->whole_column(column).subspan(begin - hosts_->column_begin(0, column), end - begin);
+    each_progression(
+        ranks.size(), table_ == nullptr, [&](std::size_t i) { return ranks[i]; },
+        [&](std::size_t i, std::size_t n, std::ptrdiff_t stride) {
+          const std::size_t skipped = before(begin + i) - before(begin);
+          each(scratch({at + skipped, before(begin + i + n) - before(begin + i)}), ranks[i], stride);
+        });
+  }
+
+  const Hosts* hosts_;
+  Blocks block_;
+  std::size_t count_;
+  const BlockTable* table_;
+  int host_, index_;
+};
+
+}  // namespace tutti::pieces
