@@ -39,12 +39,13 @@ function(tutti_provider name)
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti
     INSTALL_RPATH "$ORIGIN/..")
   set_property(GLOBAL APPEND PROPERTY TUTTI_MODULES ${module})
+  set_property(GLOBAL APPEND PROPERTY TUTTI_MODULE_NAMES ${name})
   if(arg_DRIVES)
     set(drives ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/tutti/lib${module}.drives)
     file(WRITE ${drives} "${arg_DRIVES}\n")
-    install(FILES ${drives} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
+    install(FILES ${drives} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti COMPONENT module-${name})
   endif()
-  install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti)
+  install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tutti COMPONENT module-${name})
 endfunction()
 
 # Writes the table; called once, after all tutti_provider() calls.

@@ -52,11 +52,7 @@ const char* tutti_version_string(void) {
 
 tutti_result tutti_check(int header_version) {
   return guarded([&] {
-    const auto series = [](int version) {
-      // before 1.0, minor versions are incompatible with each other
-      return version / 1000000 > 0 ? version / 1000000 * 1000 : version / 1000;
-    };
-    if (header_version <= 0 || series(header_version) != series(TUTTI_VERSION) || header_version > TUTTI_VERSION)
+    if (header_version <= 0 || header_version / 1000000 != TUTTI_C_MAJOR || header_version > TUTTI_VERSION)
       throw Error(Code::unsupported, "the program was compiled for tutti " + as_text(header_version) +
                                          ", but the library is " + as_text(TUTTI_VERSION) +
                                          "; compile it again, or put the other library in its way");

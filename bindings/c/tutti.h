@@ -18,7 +18,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /// Major * 1000000 + minor * 1000 + patch of this header.
-#define TUTTI_VERSION 1000
+#define TUTTI_VERSION 2000
 
 /// Result of a function. The values never change.
 typedef int tutti_result;
@@ -88,8 +88,8 @@ typedef struct tutti_memory_s* tutti_memory;
 /// The version of the library; pointers may be NULL. Returns major * 1000000 + minor * 1000 + patch.
 int tutti_version(int* major, int* minor, int* patch);
 const char* tutti_version_string(void);
-/// TUTTI_OK if a program compiled with TUTTI_VERSION = `header_version` can use this library: the major (below 1.0 also
-/// the minor) numbers are equal, and the library is not older.
+/// TUTTI_OK if a program compiled with TUTTI_VERSION = `header_version` can use this library: the major numbers
+/// are equal, and the library is not older.
 tutti_result tutti_check(int header_version);
 /// "ok", "peer_lost", ...; "unknown" for a number that is not a tutti_result.
 const char* tutti_result_name(tutti_result result);

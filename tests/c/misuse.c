@@ -193,6 +193,7 @@ static void memory_and_library(void) {
   ok(tutti_param_get(0, &key, NULL, NULL), "the first setting");
   check(strcmp(key, "log") == 0, "which is the log");
   check(tutti_check(TUTTI_VERSION) == TUTTI_OK, "this version");
+  check(tutti_check(1000) == TUTTI_OK, "0.1.0, the first one");
   check(tutti_check(TUTTI_VERSION + 1) == TUTTI_UNSUPPORTED, "a newer one");
   check(tutti_check(2000000) == TUTTI_UNSUPPORTED, "another one");
   check(strcmp(tutti_result_name(77), "unknown") == 0, "no result");

@@ -59,7 +59,9 @@ def library(given, folder):
     kept = [name for name in ours if not name.endswith(CHANGED)]
     if len(kept) != len(ours) - len(CHANGED):
         sys.exit(f"{given.objects} does not have {CHANGED}")
-    made = folder / "lib/libtutti.so.0"
+    built = pathlib.Path(given.modules).parent / "libtutti.so"
+    soname = re.search(r"SONAME.*\[(\S+)\]", run("readelf", "-d", built))[1]
+    made = folder / "lib" / soname
     made.parent.mkdir()
     (made.parent / "tutti").symlink_to(given.modules)
     (folder / "objects").write_text("\n".join([*kept, *(str(build / name) for name in new)]), encoding="utf-8")

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 RUN = pathlib.Path(__file__).resolve().parent.parent / "run"
-OTHERS = ("wheel", "torch213", "pip-mpi", "programs", "families", "bare", "aarch64")
+OTHERS = ("wheel", "torch213", "pip-mpi", "programs", "families", "bare", "aarch64", "site")
 MODULE = "build/dev/lib/tutti/libtutti_cuda.so"
 PROGRAMS = {
     # A Python that is named has to be there.
@@ -19,6 +19,7 @@ PROGRAMS = {
     "ctest": 'echo "100% tests passed, 0 tests failed out of 3"',
     "python3": 'mkdir -p "$3/bin"; for name in pip python; do ln -sf "${0%/*}/nvcc" "$3/bin/$name"; done',  # -m venv FOLDER
     "nvcc": "true",
+    "doxygen": "true",
     "comm": "true",  # what others leave in /dev/shm meanwhile
     "sleep": "true",  # nothing was started whose end is to be waited for
 }
@@ -35,7 +36,7 @@ class RunScript(unittest.TestCase):
         for name, text in PROGRAMS.items():
             self.program(f"bin/{name}", text)
         self.program("third_party/install", "true")
-        for script in ("tests/bare", "tests/programs/run", "tests/python/wheel", "tests/torch/families/run"):
+        for script in ("tests/bare", "tools/site", "tests/programs/run", "tests/python/wheel", "tests/torch/families/run"):
             self.program(script, "exit 77")
 
     def program(self, name, text):
@@ -62,9 +63,22 @@ class RunScript(unittest.TestCase):
         return [line for line in done.stdout.splitlines() if line.startswith("CUDA: ")], int(failed[1]) if failed else 0
 
     def test_arguments(self):
-        for words in (["--fast"], ["--quick", "--full"]):
+        for words in (["--fast"], ["--quick", "--full"], ["--part"], ["--part", "dve"], ["--part", ",dev"], ["--part", "dev", "asan"]):
             done = subprocess.run([self.folder / "tests" / "run", *words], capture_output=True, text=True, timeout=20)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+
+    def test_the_parts(self):
+        """Those that are named run, in their order, and dev is built for those that try its modules. CI leaves none out."""
+        done = subprocess.run([self.folder / "tests" / "run", "--parts"], capture_output=True, text=True, timeout=20)
+        self.assertEqual((done.returncode, done.stdout.split()), (0, ["dev", "asan", "tsan", *OTHERS]), done.stderr)
+        self.compiled()
+        for words, rows in (("bare,tsan", ["packages", "pip-torch", "tsan-build", "tsan-test", "bare"]),
+                            ("programs", ["packages", "dev-build", "programs"]),
+                            ("programs,dev", ["packages", "pip-torch", "dev-build", "dev-test", "programs"])):
+            done = self.full_output("on     nvcc", "--part", words, CI="1", SECONDS="9000")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(re.findall(r"(?m)^(\S+) +0  (?:ok|skipped) ", done.stdout), rows, done.stdout)
+            self.assertEqual("CUDA: " in done.stdout, "dev" in words)
 
     def test_the_short_loop(self):
         environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "CUDA_STATE": "off    no"}
@@ -113,10 +127,10 @@ class RunScript(unittest.TestCase):
         self.assertIn("\nsanitizers that came to their end: none", done.stdout)
 
     def test_the_turns_in_ci(self):
-        """One sanitizer in each landing, each of the others first in every seventh, and their ages, as if that one alone had the time."""
+        """One sanitizer in each landing, each of the others first in every eighth, and their ages, as if that one alone had the time."""
         self.compiled()
         run = {name: number for number, name in enumerate(OTHERS)}  # by landing, before the first one here
-        for landing in range(7, 15):
+        for landing in range(8, 17):
             self.landing(landing)
             done = self.full_output("on     nvcc", "--full", CI="1", SECONDS="3700").stdout
             turn, other = ("tsan", "asan") if landing % 2 else ("asan", "tsan")
@@ -125,7 +139,7 @@ class RunScript(unittest.TestCase):
             self.assertIn(f"\nsanitizers that came to their end: {turn}\n", done)
             ages = re.findall(r"(?m)^(\S+) +(\d+)  not run: no time left$", done)
             self.assertEqual(ages, sorted(((name, str(landing - before)) for name, before in run.items()), key=lambda entry: -int(entry[1])))
-            self.assertLessEqual(int(ages[0][1]), 7)
+            self.assertLessEqual(int(ages[0][1]), 8)
             run[ages[0][0]] = landing
 
     def test_the_number_of_the_landing(self):

@@ -4,6 +4,7 @@ import unittest
 import unittest.mock
 
 import budgets
+import ci_table
 import common
 import floors
 import openings
@@ -93,6 +94,23 @@ class Words(unittest.TestCase):
     def test_allowed(self):
         for line in ("setsid() starts a new session", "// TO" + "DO: fold from the peer's memory", "the frame/work unit", "an issue of order"):
             self.assertFalse(self.found(line), line)
+
+
+class CiTable(unittest.TestCase):
+    TABLE = ci_table.HEADING + "\n\n| part | job |\n|---|---|\n| `a` | `parts` |\n| `b` | `parts` |\n| g++ | `others` |\n\n## Next\n\n| c | parts |\n"
+    WORKFLOW = ("on:\n  push:\njobs:\n  parts:\n    strategy:\n      matrix:\n        part: [a, b]\n    steps:\n"
+                "      - run: tests/run --part ${{ matrix.part }}\n  others:\n    steps: []\n")
+
+    def test_alike(self):
+        self.assertEqual(ci_table.differences(self.TABLE, self.WORKFLOW, ["a", "b"]), [])
+
+    def test_different(self):
+        for table, workflow, parts, problems in (
+                (self.TABLE.replace("`b`", "`d`"), self.WORKFLOW, ["a", "b"], 2), (self.TABLE, self.WORKFLOW.replace("a, b", "a"), ["a", "b"], 1),
+                (self.TABLE, self.WORKFLOW, ["a", "b", "c"], 2), (self.TABLE, self.WORKFLOW.replace("others", "more"), ["a", "b"], 2),
+                (self.TABLE, self.WORKFLOW.replace("--part $", "--full $"), ["a", "b"], 1), ("", self.WORKFLOW, ["a", "b"], 1),
+                (self.TABLE, self.WORKFLOW.replace("a, b", "a, b, b"), ["a", "b"], 1)):
+            self.assertEqual(len(ci_table.differences(table, workflow, parts)), problems, (table, workflow, parts))
 
 
 class Openings(unittest.TestCase):

@@ -1,0 +1,5 @@
+// Ranks that meet by MPI.
+#include <mpi.h>
+#include <tutti.h>
+
+/* the block */
