@@ -1,5 +1,4 @@
-// A library that asks for tutti at run time.
-/* Making a communicator from an id. */
+// Making a communicator from an id.
 #include <stdio.h>
 #include <tutti.h>
 
