@@ -41,7 +41,7 @@ def main():
         for component in ("nn", "engine"):
             user.mkdir(exist_ok=True)
             (user / "CMakeLists.txt").write_text(USER.format(component))
-            expect(f"COMPONENTS {component} without LibTorch", configure(given, user, user / component, f"-Dtutti_DIR={build}"),
+            expect(f"COMPONENTS {component} without LibTorch", configure(given, user, user / component, f"-Dtutti_DIR={build}/generated/package"),
                    True, f"this tutti was built without the component {component}: TUTTI_WITH_TORCH=OFF")
         expect("zlib demanded", without("ZLIB", options=["-DTUTTI_WITH_DATA=ON"]), True,
                "TUTTI_WITH_DATA=ON, but zlib was not found (zlib1g-dev).")
