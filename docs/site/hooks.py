@@ -13,18 +13,32 @@ from mkdocs.structure.files import File
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TUTTI_SITE_BUILD", ROOT / "build/site"))
 DOXYGEN = "/".join(("..", "cpp", "index.html"))  # among the generated files
+PROJECT = ("SECURITY", "CONTRIBUTING", "CHANGELOG")
 COMMANDS = ("run", "bench", "info", "plan", "tune", "train", "checkpoint", "plot", "data")
 
 
 def on_files(files, config):
     for name, page in (("index", index), ("cpp", cpp), ("python", python), ("settings", settings), ("errors", errors), ("commands", commands)):
         files.append(File.generated(config, f"reference/{name}.md", content=page()))
+    for name in PROJECT:
+        files.append(File.generated(config, f"{name.lower()}.md", content=moved((ROOT / f"{name}.md").read_text())))
     files.append(File.generated(config, "llms.txt", content=for_models(config)))
     doxygen = BUILD / "doxygen/html"
     for file in sorted(doxygen.rglob("*")):
         if file.is_file() and not file.name.endswith(".md"):
             files.append(File.generated(config, f"cpp/{file.relative_to(doxygen)}", abs_src_path=str(file)))
     return files
+
+
+def on_page_markdown(markdown, page, **_):
+    """Pages of docs/ link to those of the repository's root, which lie beside them on the site."""
+    return re.sub(rf"\]\(\.\./({'|'.join(PROJECT)})\.md", lambda match: f"]({match[1].lower()}.md", markdown)
+
+
+def moved(text):
+    """A page of the repository's root, as it stands beside the pages of docs/."""
+    text = text.replace("](docs/", "](")
+    return re.sub(rf"\]\(({'|'.join(PROJECT)})\.md", lambda match: f"]({match[1].lower()}.md", text)
 
 
 def printed(*arguments):
@@ -126,13 +140,15 @@ WHAT_NEXT = {
 
 def python():
     """Every public function and class of the module, from its stubs and its Python files."""
-    package = BUILD / "python/tutti"
+    package, files = BUILD / "python/tutti", ROOT / "bindings/python/tutti"
+    imports = [node for node in ast.parse((files / "__init__.py").read_text()).body if isinstance(node, ast.ImportFrom)]
+    public = {name.asname or name.name for node in imports for name in node.names}
     parts = ["# Python\n\nThe module `tutti`: [the book's chapter](../book/20-python.md) explains it, this page lists it.\n"]
-    for file in (package / "_core.pyi", *sorted((ROOT / "bindings/python/tutti").glob("_*.py"))):
+    for file in (package / "_core.pyi", *sorted(files.glob("_*.py"))):
         if file.name in ("__main__.py", "_place.py"):
             continue
         for node in ast.parse(file.read_text()).body:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in public:
                 parts.append(documented(node, "##"))
     return "\n".join(parts)
 
@@ -142,10 +158,14 @@ def documented(node, heading):
     text = ast.get_docstring(node) or ""
     if isinstance(node, ast.ClassDef):
         methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and not m.name.startswith("_")]
-        once = {m.name: m for m in methods if ast.get_docstring(m) or True}
-        members = "\n".join(f"- `{m.name}({arguments(m)})`{returned(m)}{first_words(m)}" for m in once.values())
+        once = {m.name: m for m in methods}  # of overloads the last
+        members = "\n".join(f"- `{m.name}{'' if is_property(m) else f'({arguments(m)})'}`{returned(m)}{first_words(m)}" for m in once.values())
         return f"{heading} {node.name}\n\n{text}\n\n{members}\n"
     return f"{heading} {node.name}\n\n```text\n{node.name}({arguments(node)}){returned(node, code=False)}\n```\n\n{text}\n"
+
+
+def is_property(function):
+    return any(isinstance(name, ast.Name) and name.id == "property" for name in function.decorator_list)
 
 
 def arguments(function):

@@ -207,7 +207,7 @@ def take_python(block, given):
         return "parsed", ""
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "program.py").write_text(text)
-        for command in ([given.python, "program.py"], [given.python, "-m", "tutti", "run", "-np", "2", given.python, "program.py"]):
+        for command in ([given.python, "program.py"], ["tutti", "run", "-np", "2", given.python, "program.py"]):
             code, output = tried(command, folder, env=environment(given))
             if code == LACKING:
                 return "lacking a package", ""
