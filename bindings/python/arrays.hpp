@@ -46,7 +46,7 @@ struct Wish {
   std::optional<std::int64_t> stream{};  ///< the caller's stream, for device memory
 };
 
-/// The memory of a Python object. What is only read may also be what has __array__(), which may make a copy. Throws
+/// The memory of a Python object. For Access::reads an object that has only __array__() will do, which may copy. Throws
 /// TypeError if it is not an array, holds Python objects, or is read-only for Access::writes.
 Array array_of(nb::handle object, Access access, const Wish& wish);
 

@@ -77,8 +77,8 @@ class Group {
 /// The groups of this process that have a job of their own, oldest first.
 namespace worlds {
 void add(const std::shared_ptr<Group>& world);
-/// Makes a communicator of these ranks of the default group, which include `self`, within the oldest job that contains
-/// all of them; nullopt if there is none. Collective over these ranks only; blocks.
+/// Splits a communicator for `members` (ranks of the default group, one of them `self`) from the oldest of these groups
+/// that has all of them; nullopt if there is none. Collective over `members` only; blocks.
 std::optional<Communicator> group_within(std::span<const std::int64_t> members, std::int64_t self,
                                          const std::string& name);
 }  // namespace worlds

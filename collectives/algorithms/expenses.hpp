@@ -46,14 +46,14 @@ inline Passage& passage(Expense::Way& way, Links links) {
   if (links.level == Links::Level::within) return way.within;
   return links.level == Links::Level::between ? way.between : way.beyond;
 }
-/// Messages one after another of `elements` together, of a rank that shares the links as they say.
+/// Adds `messages` messages, one after another, with `elements` elements in all, of a rank that shares `links`.
 inline void take(Expense::Way& way, Links links, double messages, double elements) {
   passage(way, links) = {messages, elements * links.sharing};
   if (links.level == Links::Level::beyond) way.uplink = elements * links.of_rack;
 }
 
-/// A phase in which all ranks send and receive `messages` of `elements` together, one after another, and fold or copy
-/// `folded` elements.
+/// A phase in which every rank sends and receives `messages` messages, one after another, with `elements` elements in
+/// all, and folds or copies `folded` elements in all.
 inline Expense exchange(Links links, double messages, double elements, double folded = 0) {
   Expense sum;
   take(sum.chain, links, messages, elements);

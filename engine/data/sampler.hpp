@@ -63,7 +63,7 @@ class Sampler {
     std::size_t grains = 0;
     /// for Way::file: the number of samples in each file, in the data set's order
     std::vector<std::size_t> files = {};
-    /// Dataset::blocks(): if not empty, samples are shuffled by windows_of(), with Way::file one file at a time.
+    /// what Dataset::blocks() returned; if not empty, samples are shuffled only within windows_of(these blocks)
     Blocks blocks = {};
     Shuffle shuffle = Shuffle::listed;
   };

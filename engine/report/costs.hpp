@@ -9,8 +9,8 @@
 
 namespace tutti::engine {
 
-/// Bytes that a rank gives to the allreduces of StepTimes::gather(), after so many exchanges to which `late` of the
-/// ranks came last.
+/// Bytes that a rank puts into the allreduces of StepTimes::gather() for `exchanges` exchanges, if `late` different
+/// ranks were the last to arrive at one or more of them.
 constexpr std::size_t epoch_times_bytes(std::size_t exchanges, std::size_t late) noexcept {
   return 16 + 12 * exchanges + 8 * late + 40;
 }

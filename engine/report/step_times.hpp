@@ -101,8 +101,8 @@ class StepTimes {
   void exchanged(double blocked, double whole = 0);
   /// Ends the epoch; later time is not counted.
   void stop() { clock_.enter(Phase::other); }
-  /// The times of all ranks from start() to stop(); the same on all ranks, but for the pairs. A rank gives 12 bytes for
-  /// each exchange and 8 for each rank that was late in one. Collective; blocks.
+  /// Gathers the times of all ranks from start() to stop(). All ranks get the same result, but only rank 0 gets pairs.
+  /// A rank sends epoch_times_bytes(). Collective; blocks.
   EpochTimes gather(Communicator& world);
 
   const Trace& trace() const { return trace_; }

@@ -277,7 +277,7 @@ class Run {
     return file.string();
   }
 
-  /// Returns samples of another worker's step. At the end a worker waits here for the others' shares: one may die.
+  /// Returns the samples of a step that another worker has left undone; empty if there is none. Waits while one may die.
   Further further(Communicator& own, ServerWorker& worker, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = worker.further(epoch, is_last);

@@ -19,11 +19,11 @@ struct Seat {
   double patience = 60;  ///< seconds, for messages: the setting `connect_timeout`
 };
 
-/// The store of this start of the job: a view of `store` in which no other start has left anything. Rank 0 opens a turn
-/// with a number that no start had before. Blocks until all ranks are there. All ranks call it equally often.
+/// A view of `store` for this start of the job, without the keys of other starts. Rank 0 takes a new number, and the
+/// others join under it; blocks until all have. Each call joins one start, so all ranks make the same number of calls.
 ///
-/// Throws Error{invalid} if another living process of this host has the seat, Error{peer_lost} with a rank that has
-/// ended before all were there, and Error{timeout} with a rank that has not come by `until`.
+/// Throws Error{invalid} if another living process of this host has joined as this rank, Error{peer_lost} naming a rank
+/// that ended before all had joined, and Error{timeout} naming one that has not joined by `until`.
 std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until);
 
 /// Joins the other ranks in a store that may have served other jobs: sets the bootstrap's store by join_turn(), and its

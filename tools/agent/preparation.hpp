@@ -1,4 +1,4 @@
-// Preparation of a host before its ranks start, beside what the agent does meanwhile.
+// Preparation: finds folder, program and store of a job before its ranks start, on a thread of its own.
 #pragma once
 
 #include <atomic>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_named = 3;
 
-/// "double_tree 24.0 us, 16 lanes of 4 KiB; hierarchical 51.2 us; ..."
+/// The best three, as in "double_tree 24.0 us in 16 lanes, 4 at a time; hierarchical 51.2 us; ..."
 std::string ranked_text(Kind kind, const Shape& shape, const model::Network& network, const model::Limits& limits) {
   std::string text;
   const auto ranked = model::rank_algorithms(kind, shape, size_of(DType::f32), network, limits);

@@ -12,8 +12,8 @@ namespace tutti::tools {
 /// there is no config.yaml in it.
 std::filesystem::path run_with(const std::filesystem::path& folder);
 
-/// Changes the configuration of a run to one that only looks at the network in `folder`: it writes nothing, and has no
-/// strategy of its own.
+/// Changes the configuration of a run so that it only evaluates the network in `folder`: nothing is trained or written,
+/// and strategy, checkpoints and early stopping have their defaults.
 void only_judge(engine::Config& config, const std::string& folder);
 
 /// Prints loss and metrics of the held-out samples on rank 0. Collective.

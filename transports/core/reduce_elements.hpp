@@ -60,7 +60,7 @@ struct Prod {
   }
 };
 
-// -0 is less than +0. Equal values differ at most in the sign of a zero, so their bits decide.
+// The minimum of -0 and +0 is -0: the OR of their bits keeps the sign. If either is a NaN, the result is a quiet NaN.
 struct Min {
   static constexpr bool one_nan = true;
   template <class V>

@@ -87,8 +87,8 @@ class Mappings {
   void leave();
 
   enum class Then { keep, close };  ///< when the last user drops it
-  /// Opens memory of the process `owner`. Null: other memory at its addresses is still in use or being closed; try
-  /// again. Throws Error.
+  /// Opens the allocation `place` of the process `owner`, or returns the mapping of it that was kept. Null while a mapping
+  /// at overlapping addresses of the owner is still in use or being closed; call again. Throws Error.
   std::shared_ptr<const Mapping> open(std::uint64_t owner, const Reference& place, Then then = Then::keep);
 
  private:

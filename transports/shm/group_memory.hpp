@@ -138,7 +138,7 @@ class GroupMemory final : private Tenant {
 
   // ---- writing into the buffers of others
 
-  /// How this rank writes results to `rank`, which may run on the same core or on a distant one.
+  /// Copies results into buffers of `rank`, by the kind of stores that was measured to cost less to where it runs.
   Staging& pushing(int rank) noexcept { return pushing_[static_cast<std::size_t>(rank)]; }
 
   /// Marks this rank as possibly writing to peers' buffers, for the lifetime of the object. Check allowed() before

@@ -280,7 +280,7 @@ class Waiting {
     by_key_.erase(arrival);
     step_out(arrival);
   }
-  /// The oldest message with `tag` from this rank, or from any_rank.
+  /// The oldest message with `tag` from rank `from`, or from anyone if `from` is any_rank; null if there is none.
   const Arrival* oldest(int from, const Tag& tag) const noexcept {
     for (const Arrival* one = lines_[line_number(tag)].oldest; one; one = one->newer)
       if (one->key.tag == tag && (from == any_rank || one->key.peer == from)) return one;
