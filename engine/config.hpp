@@ -143,8 +143,8 @@ struct Config {
   std::string device = "auto";
   std::int64_t threads = 1;
 
-  /// What the run's folder tells of a job of which a trainer is a part: processes, masters included, and samples of a
-  /// step; 0: those of the trainer. These are no keys.
+  /// For a trainer that is only a part of a job: totals of the whole job, which are written into the run's folder. The
+  /// number of processes, masters included, and of samples per step; 0: those of the trainer. These are no keys.
   struct Whole {
     int processes = 0;
     std::int64_t batch = 0;
@@ -177,7 +177,7 @@ struct Config {
   /// Throws Error{invalid} for settings that a network over a mesh of `ranks` ranks does not support.
   void check_split(int ranks) const;
   bool has_folder() const { return !run.empty() && run != "none"; }
-  /// True if a checkpoint is written where training ends, also where it ends early.
+  /// True if a checkpoint is written when training ends, even if it ends early.
   bool keeps_the_end() const {
     return has_folder() && (checkpoint.at_end || checkpoint.every_epochs > 0 || checkpoint.every_steps > 0);
   }
@@ -186,7 +186,7 @@ struct Config {
   std::string resolved() const;
 };
 
-/// What else a row of the table of keys says of its value.
+/// Further facts about the value of a key, for a row of the table of keys.
 struct ConfigNotes {
   std::string_view allowed = {};  ///< for texts: the choices, separated by '|'
   std::string_view unit = {};

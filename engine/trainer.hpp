@@ -27,19 +27,19 @@ struct Replica;
 class Strategy;
 class Trainer;
 
-/// The network that config.model names, for this data, initialised from config.seed, or from the file model.from
-/// (engine/loop/weights.hpp), and so equal on every rank. Throws Error{invalid} if the samples do not fit the model.
-/// One thread at a time: LibTorch's default generator is global.
+/// The network that config.model names, for this data. Its initial values come from config.seed, or from the file
+/// model.from (engine/loop/weights.hpp), so they are equal on every rank. Throws Error{invalid} if the samples do not
+/// fit the model. One thread at a time: LibTorch's default generator is global.
 Network make_network(const Config& config, const DataSplit& data);
 
 /// The same for images of shape `image` and `classes` classes.
 Network make_network(const Config& config, const ImageShape& image, std::size_t classes);
 
-/// What the samples of this data are to be learned for.
+/// The kind of target that the samples of `data` have: a class, or a number of values.
 Targets targets_of(const DataSplit& data);
 
-/// What make_network() asks make_model() for (engine/models/model.hpp). Throws Error{invalid} if samples have several
-/// inputs.
+/// The settings that make_network() passes to make_model() (engine/models/model.hpp). Throws Error{invalid} if samples
+/// have several inputs.
 ModelSettings settings_of(const Config& config, const DataSplit& data);
 
 /// Distributes a network of make_network() over the mesh that config.parallel describes; does nothing if only samples
@@ -75,8 +75,9 @@ struct Hooks {
   using Hook = std::function<void(const Moment&)>;
   Hook on_start = {}, on_start_epoch = {}, on_sample = {}, on_forward = {}, on_backward = {}, on_update = {},
        on_validation = {}, on_end_epoch = {}, on_end = {};
-  /// Asked after each step on the training thread; a wish is returned once. Ranks may have different wishes: a few
-  /// steps later all of them do, after the same step, the most that one of them was asked for.
+  /// Called after each step on the training thread; may be empty. Returns what this rank has been asked to do since the
+  /// last call, each request once. Ranks may return different wishes. A few steps later all ranks carry out the largest
+  /// of them, after the same step.
   std::function<Wish()> wish = {};
 };
 
@@ -85,8 +86,8 @@ struct TrainResult {
   std::vector<double> losses;  ///< of each step: mean over the global batch
   std::vector<EpochResult> epochs;
   std::vector<Validation> validations;
-  std::string stopped;       ///< why training ended before its last step; empty: it did not
-  bool interrupted = false;  ///< by Hooks::wish or max_time: a run that resumes has the bits of one that was not
+  std::string stopped;       ///< why training ended before its last step; empty if it did not
+  bool interrupted = false;  ///< by Hooks::wish or max_time; a resumed run continues bitwise as if it had not been
   /// number of the best validation, from 1; by the first metric, or by the loss if there are no metrics
   std::size_t best_validation = 0;
   std::size_t best_epoch = 0;    ///< the epoch of that validation, from 1
@@ -101,16 +102,17 @@ struct ReplicaError : Error {
   TrainResult result;  ///< the value that run() would have returned
 };
 
-/// Thrown at the end of a run that was given up because numbers were not finite (on_nan=stop), after all that led there
-/// was written; culprit() is 0. Where ranks have gradients of their own, it may be thrown within a step by one rank
-/// alone, which the others do not know; then culprit() is -1 and `result` is empty.
+/// Thrown at the end of a run that ended early because the loss or gradients were not finite: at the first such step
+/// with on_nan=stop, after 100 in a row with on_nan=skip. All results up to there are written; culprit() is 0. If ranks
+/// have different gradients, one rank alone may throw it within a step, and the other ranks do not know; then culprit()
+/// is -1 and `result` is empty.
 struct DivergedError : Error {
   DivergedError(const std::string& why, TrainResult found) : Error(Code::invalid, why, 0), result(std::move(found)) {}
   explicit DivergedError(const std::string& why) : Error(Code::invalid, why) {}
-  TrainResult result;  ///< up to there; the network is as before the step that failed
+  TrainResult result;  ///< up to the failed step; gradients that are not finite changed no parameters
 };
 
-/// Samples for one extra step, from a data set other than the trainer's; ids are for all ranks of the trainer together.
+/// Samples for one extra step, from a data set other than the trainer's. `ids` are those of all ranks of the trainer.
 struct Further {
   std::shared_ptr<const Dataset> data;
   std::vector<SampleId> ids;  ///< empty: no step
@@ -171,7 +173,7 @@ class Trainer {
   /// if training was given up.
   TrainResult run();
 
-  /// Looks at the held-out samples with the network as it is, and trains nothing. Returns the same on all ranks.
+  /// Evaluates the network on the held-out samples without training it. Returns the same values on all ranks.
   Validation validate();
   /// The network's outputs for the held-out samples in their order, (samples, outputs...), on the first rank, on the
   /// CPU; undefined on the others.

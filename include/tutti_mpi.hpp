@@ -1,5 +1,5 @@
-// For programs that use MPI themselves: a Communicator of the ranks of an MPI communicator. The only header of tutti
-// that sees mpi.h, which it takes from the program's compiler: compile it as the rest of the program.
+// For programs that use MPI themselves: makes a Communicator of the ranks of an MPI communicator. No other header of
+// tutti includes mpi.h. Compile it with the program's own MPI compiler and flags, which determine mpi.h.
 #pragma once
 
 #include <mpi.h>
@@ -16,12 +16,12 @@
 namespace tutti {
 namespace detail {
 
-/// A communicator of tutti's own, so that none of the program's messages meets one of tutti's. Lives as long as the
-/// store.
+/// A duplicate of the program's communicator for tutti, so that messages of tutti and of the program never match. Lives
+/// as long as the store.
 struct OwnComm {
   explicit OwnComm(MPI_Comm comm) { MPI_Comm_dup(comm, &own); }
   ~OwnComm() {
-    if (fork_generation() != generation) return;  // in a child, MPI is the parent's
+    if (fork_generation() != generation) return;  // a forked child must not call MPI, which belongs to the parent
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (!finalized) MPI_Comm_free(&own);
@@ -35,11 +35,11 @@ struct OwnComm {
 
 }  // namespace detail
 
-/// A world of the ranks of `comm`, in their order. Collective over `comm`, which is duplicated once. MPI must be
-/// initialised, and the Communicator must go before MPI is finalised. The backend and the transport `mpi` want
-/// MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. With less than the latter this call, and the end of the last
-/// Communicator that comes of it, are calls of MPI like the program's own: no other thread may be in MPI, nor in a
-/// call of tutti that uses it. Throws Error.
+/// Makes a communicator of all ranks of `comm`, in their order. Collective over `comm`, which is duplicated once. MPI
+/// must be initialised; destroy all copies of the Communicator, and its groups, before MPI_Finalize. The backend and
+/// the transport `mpi` need MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE. Without MPI_THREAD_MULTIPLE, no other thread
+/// may be in a call of MPI, or in a call of tutti that uses MPI, during this call and while the last of these
+/// Communicators is destroyed. Throws Error.
 inline Communicator from_mpi(MPI_Comm comm, const Settings& settings = Settings::from_environment()) {
   const auto ours = std::make_shared<detail::OwnComm>(comm);
   CommonLibrary library;

@@ -1,4 +1,4 @@
-// Next-fit packing: a parameter goes into the last bucket or opens a new one.
+// Next-fit packing: each parameter is put into the last bucket, or into a new one if it does not fit.
 #include "nn/bucket.hpp"
 
 #include <numeric>

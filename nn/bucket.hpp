@@ -17,7 +17,7 @@ struct ParameterSize {
 struct BucketPlan {
   DType dtype = DType::f32;
   std::vector<std::size_t> parameters;  ///< indices of the parameters, in the order in which they lie in the bucket
-  std::vector<std::size_t> offsets;     ///< of each parameter in the bucket, in elements
+  std::vector<std::size_t> offsets;     ///< offset of each parameter in the bucket, in elements
   std::size_t count = 0;                ///< elements in the bucket
 };
 

@@ -78,7 +78,7 @@ class TopKCodec final : public Codec {
 
   bool advance(Exchange& exchange) override {
     bucket_.gradients.zero_();
-    // in the same order on all ranks, for bitwise equal results
+    // Added in the same order on all ranks, so that results are bitwise equal.
     for (std::int64_t rank = 0; rank < exchange.size(); ++rank) {
       const at::Tensor values = all_[rank].narrow(0, 0, value_bytes_).view(bucket_.gradients.scalar_type());
       const at::Tensor places = all_[rank].narrow(0, value_bytes_, kept_ * 4).view(at::kInt).to(at::kLong);

@@ -23,9 +23,9 @@ struct FlatBucket {
 
 /// The compression of one bucket, with the state that it keeps between steps. One thread at a time.
 ///
-/// In each step GradientSync calls start() once, when this rank's gradients are in the bucket, and then advance() each
-/// time the started collectives are done, until advance() returns true. The gradients already include this rank's
-/// weight (GradientSync::weight); the gradient of a parameter that has none is zero.
+/// In each step GradientSync calls start() once, when this rank's gradients are in the bucket. Then it calls advance()
+/// each time the started collectives are done, until advance() returns true. The gradients already include this rank's
+/// weight (GradientSync::weight). A parameter without a gradient has a gradient of zero.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -84,7 +84,7 @@ std::shared_ptr<const Compression> top_k_compression(double part, double feedbac
 struct PowerSgdOptions {
   std::int64_t rank = 2;    ///< r of the two factors that are sent instead of a gradient matrix; at least 1
   double least_saving = 1;  ///< a matrix is compressed if that makes it more than this many times smaller; 0: always
-  std::uint64_t seed = 1;   ///< of the initial factors Q; the same on all ranks
+  std::uint64_t seed = 1;   ///< seed of the initial factors Q; the same on all ranks
   double feedback = 1;      ///< the fraction of the approximation error that is added to the next step's gradient
 };
 
@@ -93,7 +93,7 @@ struct PowerSgdOptions {
 /// error is added to the next step's gradient (error feedback). Gradients with one dimension are sent uncompressed.
 /// Results are bitwise equal on ranks with the same type of processor.
 ///
-///   elements given to allreduce: (n + m) r for each matrix, with r = min(rank, n, m)
+///   elements passed to allreduce: (n + m) r for each matrix, with r = min(rank, n, m)
 ///
 /// Vogels, Karimireddy and Jaggi, "PowerSGD", NeurIPS 2019.
 std::shared_ptr<const Compression> power_sgd_compression(const PowerSgdOptions& options = {});
@@ -115,15 +115,15 @@ std::int64_t encoded_block(std::int64_t count, std::int64_t ranks, std::int64_t 
 
 struct MaskOptions {
   double part = 0.005;  ///< fraction of a bucket's values that a step sends, above 0 and at most 1; at least one value
-  std::uint64_t seed = 1;    ///< of the permutations; the same on all ranks
+  std::uint64_t seed = 1;    ///< seed of the permutations; the same on all ranks
   double feedback = 1;       ///< the fraction of the values not sent that is added to the next step's gradients
   bool keep_others = false;  ///< whether values that were not sent keep their local value (for parameters) or become 0
 };
 
-/// Averages a different set of mask_size() values in each step. All ranks take the same set: consecutive slices of a
-/// permutation that is drawn from the seed, so that every value is sent once in ceil(1 / part) steps.
+/// Averages a different set of mask_size() values in each step, the same set on all ranks. The sets are consecutive
+/// slices of a permutation that is drawn from the seed, so every value is sent once in ceil(1 / part) steps.
 ///
-///   elements given to allreduce: mask_size(), or the rest of the permutation in its last slice
+///   elements passed to allreduce: mask_size(), or the rest of the permutation in its last slice
 ///
 /// SPARTA (Baioumy and Cheema 2025).
 std::shared_ptr<const Compression> mask_compression(const MaskOptions& options);

@@ -1,4 +1,4 @@
-// Compressions that use an Encoding, and the mask that sends a few values in turn.
+// Compressions that use an Encoding, and the mask compression, which sends different values in each step.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
@@ -68,8 +68,8 @@ class GatheredCodec final : public Codec {
   at::Tensor mine_, all_;
 };
 
-/// An allreduce on encoded values: each rank receives its block from all ranks, folds it, and sends the encoded mean to
-/// all. The error of this second encoding is fed back on the rank that owns the block.
+/// An allreduce on encoded values: each rank receives its block from all ranks, folds it, encodes the mean and sends it
+/// to all ranks. The rank that owns the block feeds back the error of this second encoding.
 class ReducedCodec final : public Codec {
  public:
   ReducedCodec(const FlatBucket& bucket, Exchange& exchange, EncodingPtr encoding, double feedback)
@@ -105,7 +105,7 @@ class ReducedCodec final : public Codec {
     }
     const at::Tensor mean = encoding_->merge(theirs_, block_, gradients_.scalar_type());
     encoding_->encode(mean, mean_);
-    if (feedback_.keeps()) {  // times the number of ranks, as the mean divides this rank's contribution by it
+    if (feedback_.keeps()) {  // the error times the number of ranks, because the mean will divide by that number
       const std::int64_t begin = std::min(exchange.rank() * block_, gradients_.numel());
       const std::int64_t own = std::min(block_, gradients_.numel() - begin);
       const at::Tensor lost = mean.sub(encoding_->decode(mean_, block_, gradients_.scalar_type()));
@@ -173,7 +173,7 @@ class MaskCodec final : public Codec {
   }
   std::vector<NamedTensor> state() const override {
     std::vector<NamedTensor> all = feedback_.state();
-    // under each parameter's name, so that it follows the parameter into new buckets
+    // The state has the parameter's name, so that it follows the parameter into new buckets.
     for (const std::string& name : names_) all.emplace_back(name + ".turn", turn_);
     return all;
   }

@@ -134,7 +134,7 @@ class E3m0 final : public Scaled {
   }
 };
 
-/// Two bits for a value divided by its scale: whether its magnitude is the larger of the two levels, and its sign.
+/// Two bits for a value divided by its scale: its sign, and which of the two levels is its magnitude.
 at::Tensor two_bit_codes(const at::Tensor& parts) {
   return parts.abs().gt(2.0 / 3).to(at::kShort).mul_(2).add_(parts.lt(0).to(at::kShort));
 }

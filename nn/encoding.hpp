@@ -34,8 +34,8 @@ class Encoding {
 using EncodingPtr = std::shared_ptr<const Encoding>;
 
 // Values are encoded in chunks of `chunk` values; the last chunk may be shorter. In the descriptions m is the largest
-// magnitude in a chunk, r the number of chunks and w the width of a scale. Each gives the largest error of a decoded
-// value and the bytes of the wire before they are rounded up.
+// magnitude in a chunk, r the number of chunks and w the width of a scale in bytes. Each description states the largest
+// error of a decoded value, and the bytes of the wire before they are rounded up.
 
 /// Integer multiples of m / 127, rounded to the nearest, ties to even. Error m / 254; r w + chunk r bytes.
 EncodingPtr int8_encoding(std::int64_t chunk);
@@ -51,8 +51,8 @@ EncodingPtr two_bit_encoding(std::int64_t chunk);
 /// 5 bytes. A mean of signs is not encoded again (block() is 0).
 EncodingPtr sign_encoding(std::int64_t chunk);
 
-/// The signs only; merge() gives the sign of their sum, 0 if positive and negative signs are equally many. count / 5
-/// bytes.
+/// The signs only. merge() returns the sign of the sum of the signs; it is 0 if equally many are positive and negative.
+/// count / 5 bytes.
 EncodingPtr vote_encoding();
 
 struct ChunkTopK {

@@ -1,4 +1,4 @@
-// Exchange: the collectives of one bucket of gradients, which run while backward goes on.
+// Exchange: the collectives of one bucket of gradients, which run concurrently with backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,14 +17,14 @@ struct SyncStats {
   std::size_t collectives = 0;  ///< number of collectives started for gradients
   std::size_t overlapped = 0;   ///< buckets that were sent before backward had produced its last gradient
   std::size_t bytes = 0;        ///< bytes that this rank passed to these collectives
-  double wait_seconds = 0;  ///< time in finish() spent waiting for communication, which was not hidden by computation
+  double wait_seconds = 0;      ///< time that finish() waited for communication that was not hidden by computation
   /// time from sending the first bucket to the end of the last collective, summed over the steps
   double exchange_seconds = 0;
 };
 
-/// Collectives on tensors. Each starts after the kernels that the calling thread has launched so far. Tensors are
-/// contiguous, on the device of the gradients or on the CPU, and must live until the codec's next advance(). All ranks
-/// make the same calls in the same order.
+/// Collectives on tensors. A collective starts after the kernels that the calling thread has launched so far. Tensors
+/// are contiguous, on the device of the gradients or on the CPU, and must live until the codec's next advance(). All
+/// ranks make the same calls in the same order.
 class Exchange {
  public:
   Exchange(Communicator communicator, std::shared_ptr<TensorDevice> tensor_device, SyncStats& stats);
@@ -32,12 +32,12 @@ class Exchange {
   int rank() const noexcept { return communicator_.rank(); }
   int size() const noexcept { return communicator_.size(); }
 
-  /// Zeroed memory from the communicator, which its calls are fastest with. Collective; call it when a codec is made.
+  /// Zeroed memory from Communicator::allocate(), on which calls are fastest. Collective; call it when a codec is made.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type);
 
   /// Replaces `values` by their mean, or another reduction, over the ranks.
   void allreduce(const at::Tensor& values, Reduction op = avg);
-  /// The same for memory of the TensorDevice. The caller has called TensorDevice::note_computed().
+  /// The same for memory of the TensorDevice. The caller must have called TensorDevice::note_computed() before.
   void allreduce(Buffer values, Reduction op);
   /// Row r of `all` receives the `mine` of rank r; `all` has one row per rank.
   void allgather(const at::Tensor& mine, const at::Tensor& all);

@@ -1,5 +1,5 @@
-// How gradients are grouped into buckets: first by the order of the parameters, and after the first step by that in
-// which gradients became ready.
+// How gradients are grouped into buckets: at first from the last parameter to the first; after the first step in the
+// order in which gradients became ready.
 #include "nn/gradient_state.hpp"
 
 #include <ATen/Functions.h>
@@ -30,7 +30,7 @@ void GradientSync::State::make_bucket(const BucketPlan& plan) {
   Bucket bucket;
   bucket.memory = tensor_device->allocate(communicator, elements * size_of(plan.dtype));
   bucket.all = Buffer(bucket.memory.get(), elements, plan.dtype, tensor_device->where());
-  // A tensor keeps the memory alive: a parameter's grad() may outlive this object.
+  // The tensor shares ownership of the memory, because a parameter's grad() may outlive this object.
   const at::ScalarType type = slots[plan.parameters.front()].parameter.scalar_type();
   const auto tensor_at = [&](std::size_t offset, at::IntArrayRef sizes) {
     return tensor_device->tensor(bucket.memory, offset * size_of(plan.dtype), sizes, type);
@@ -52,8 +52,8 @@ void GradientSync::State::make_bucket(const BucketPlan& plan) {
   buckets.push_back(std::move(bucket));
 }
 
-/// The order in which gradients became ready on rank 0 becomes that of all ranks, after the first step in which rank 0
-/// had any. What had no gradient comes last.
+/// Agrees on the order of the buckets: the order in which gradients became ready on rank 0, in the first step in which
+/// rank 0 had gradients. Parameters without a gradient come last. Collective; blocks.
 void GradientSync::State::agree() {
   if (agreed || !options.reorder || communicator.size() == 1 || slots.empty()) return;
   std::vector<std::int64_t> found(slots.size(), -1);

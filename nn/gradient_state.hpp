@@ -75,7 +75,7 @@ struct GradientSync::State {
   std::vector<NamedTensor> sparse;  ///< parameters with sparse gradients
   std::vector<std::size_t> order;   ///< indices of the slots, in the order in which they lie in the buckets
   bool agreed = false;              ///< whether `order` is the agreed order in which gradients become ready
-  /// slots in the order of their gradients in this backward; recorded until the order is agreed
+  /// slots in the order in which their gradients became ready in this backward; recorded until the order is agreed
   std::vector<std::int64_t> arrivals;
   std::size_t next_bucket = 0;        ///< the first bucket that has not been sent
   std::size_t missing = 0;            ///< gradients of this backward that have not arrived

@@ -15,9 +15,9 @@ namespace tutti::nn {
 class Compression;
 
 struct BucketOptions {
-  std::size_t first_bytes = 64 << 10;  ///< of the first bucket; small, so that the first allreduce starts early
-  std::size_t cap_bytes = 1 << 20;
-  /// How gradients are compressed (nn/compression.hpp); null: not at all.
+  std::size_t first_bytes = 64 << 10;  ///< most bytes of the first bucket; small, so that its allreduce starts early
+  std::size_t cap_bytes = 1 << 20;     ///< most bytes of the other buckets
+  /// The compression of gradients (nn/compression.hpp); null: none.
   std::shared_ptr<const Compression> compression = nullptr;
   /// Rebuild the buckets, after the first step, in the order in which gradients became ready on rank 0.
   bool reorder = true;
@@ -36,9 +36,9 @@ struct BucketOptions {
 ///
 /// Gradients lie in flat buckets in the communicator's memory (device memory on a GPU); each parameter's grad() is a
 /// view into one. Buckets are sent in the same order on all ranks, whatever the order of autograd. Their collectives
-/// run on a stream of their own, concurrently with backward's kernels. A parameter without a gradient on this rank
-/// counts as zero; one without a gradient on any rank keeps none. A tied weight counts once. Each parameter is
-/// exchanged exactly once per step; otherwise finish() throws with its name.
+/// run on a stream of their own, concurrently with backward's kernels. If a parameter has no gradient on this rank, its
+/// gradient counts as zero. If it has none on any rank, it stays without a gradient. A tied weight counts once. Each
+/// parameter is exchanged exactly once per step; otherwise finish() throws with its name.
 ///
 /// Parameters are floating-point leaf tensors on one device, with dense gradients except for those in
 /// BucketOptions::sparse; parameters that do not require a gradient are skipped. Throws Error{unsupported} for others.
@@ -58,8 +58,8 @@ class GradientSync {
   /// Makes all gradients undefined, so that the next backward starts from none.
   void zero_grad();
 
-  /// Sets the weight of this rank's gradients in the mean for the next backward: its share of the global batch, if its
-  /// loss is the mean over its own samples. Default 1 / size(). Valid until finish().
+  /// Sets the weight of this rank's gradients in the mean for the next backward. If the rank's loss is the mean over
+  /// its own samples, this is the rank's share of the global batch. Default 1 / size(). Valid until finish().
   void weight(double share);
 
   /// Sends the buckets that backward has not sent, and blocks until all gradients hold the means. A rank without
@@ -86,7 +86,7 @@ class GradientSync {
   /// Restores such a state. Collective. Throws Error{invalid} if it belongs to another network or compression.
   void load_state(const std::vector<NamedTensor>& kept);
 
-  /// How often a parameter has been exchanged. Throws Error{invalid} for an unknown name or a sparse parameter.
+  /// The number of exchanges of a parameter so far. Throws Error{invalid} for an unknown name or a sparse parameter.
   std::size_t exchanges(const std::string& name) const;
 
   std::size_t buckets() const noexcept;

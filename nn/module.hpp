@@ -15,8 +15,8 @@ namespace tutti::nn {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-/// Removes tensors that occur earlier in the list. Only the same tensor object counts; different tensors over the same
-/// memory are kept, because each has its own gradient.
+/// Removes repetitions of a tensor and keeps its first entry. Only the same tensor object counts as a repetition;
+/// different tensors over the same memory are kept, because each has its own gradient.
 void keep_distinct(std::vector<NamedTensor>& tensors);
 
 /// The defined parameters, or buffers, of a module in registration order, each under its first name.
@@ -24,8 +24,8 @@ std::vector<NamedTensor> named_parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> named_buffers(const torch::nn::Module& module);
 std::vector<NamedTensor> named_state(const torch::nn::Module& module);  ///< parameters, then buffers
 
-/// The tensors to give to an optimizer. module.parameters() lists a tied weight twice, and an optimizer would update it
-/// twice.
+/// The parameters to pass to an optimizer, each once. module.parameters() lists a tied weight twice, so an optimizer
+/// would update it twice.
 std::vector<at::Tensor> parameters(const torch::nn::Module& module);
 
 }  // namespace tutti::nn

@@ -13,7 +13,7 @@
 namespace tutti::nn {
 namespace {
 
-/// The parameters of a layer that have one dtype.
+/// The parameters of a layer that have the same dtype.
 struct Part {
   at::Tensor flat;
   std::vector<std::pair<at::Tensor, at::Tensor>> places;  ///< a parameter, and its view into `flat`

@@ -1,4 +1,4 @@
-// The autograd function covers the normalisation only; scale and shift are ordinary operations after it.
+// The autograd function does the normalisation only; scale and shift follow as ordinary operations.
 #include "nn/sync_batch_norm.hpp"
 
 #include <ATen/Context.h>
@@ -56,7 +56,7 @@ struct Kept : torch::CustomClassHolder {
 
 /// Statistics per channel over the values of all ranks, in f64.
 struct Statistics {
-  at::Tensor mean, variance;  ///< the variance is biased: divided by count
+  at::Tensor mean, variance;  ///< the variance is biased: the sum of squares is divided by the count
   double count = 0;
 };
 

@@ -25,9 +25,9 @@ class Meeting;
 ///   backward  exact; one allreduce of 2 channels f64 numbers; differentiable once
 ///
 /// All ranks call forward and backward in the same order; a rank without samples passes an input of shape (0, channels,
-/// any...). Gradients of weight and bias are this rank's contribution, as those of other parameters are. The gradient
-/// passed to backward must be this rank's contribution to that of the whole loss, up to a factor common to all ranks:
-/// if ranks have different numbers of samples, scale each rank's loss by its share, not the gradients afterwards.
+/// any...). Gradients of weight and bias are this rank's contribution, as for other parameters. The gradient passed to
+/// backward must be this rank's contribution to the gradient of the whole loss, up to a factor common to all ranks. If
+/// ranks have different numbers of samples, scale each rank's loss by its share; do not scale the gradients afterwards.
 ///
 /// Ioffe and Szegedy, "Batch Normalization", ICML 2015. Means and variances of the ranks are combined in f64 after
 /// Chan, Golub and LeVeque, 1979.
@@ -35,7 +35,7 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
   explicit SyncBatchNormImpl(std::int64_t channels);
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& settings);
-  /// Uses existing tensors; those that `settings` leaves out may be undefined.
+  /// Uses existing tensors. Tensors that `settings` switches off (affine, track_running_stats) may be undefined.
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& settings, const at::Tensor& scale, const at::Tensor& shift,
                     at::Tensor mean, at::Tensor variance, at::Tensor batches);
 

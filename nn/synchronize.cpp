@@ -1,4 +1,4 @@
-// Tensors are fused: many small tensors are sent in one flat buffer.
+// Many small tensors are fused: they are copied to one flat buffer and sent together.
 #include "nn/synchronize.hpp"
 
 #include <ATen/Functions.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;  // limits the size of the flat copy
 
-/// The device of the tensors; all must be on one.
+/// The device of the tensors. All tensors must be on the same device.
 std::shared_ptr<TensorDevice> tensor_device_of_all(std::span<const NamedTensor> state,
                                                    const Communicator& communicator) {
   for (const auto& [name, tensor] : state)
@@ -96,7 +96,7 @@ at::Tensor hash(const at::Tensor& tensor) {
   return sum;
 }
 
-/// The hashes, of name and values, that must be equal on all ranks.
+/// A hash of name and values for each tensor. The hashes must be equal on all ranks.
 std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   std::vector<at::Tensor> parts;
   for (const auto& item : state) parts.push_back(hash(item.second));
@@ -106,11 +106,11 @@ std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   return values;
 }
 
-/// The first place at which ranks have different values, the same on all ranks; nullopt if there is none. One
-/// allreduce, of the least values and of the greatest: 16 bytes a value, however many ranks there are.
+/// The first index at which ranks have different values, equal on all ranks; nullopt if there is none. One allreduce of
+/// the minima and maxima: 16 bytes a value, whatever the number of ranks.
 std::optional<std::size_t> first_differing(const std::vector<std::int64_t>& values, Communicator& communicator) {
   std::vector<std::int64_t> least = values;
-  for (const std::int64_t each : values) least.push_back(~each);  // ~ turns the order around, without overflow
+  for (const std::int64_t each : values) least.push_back(~each);  // ~ reverses the order, without overflow
   communicator.allreduce(least, min).wait();
   for (std::size_t i = 0; i < values.size(); ++i)
     if (least[i] != ~least[values.size() + i]) return i;
@@ -119,10 +119,11 @@ std::optional<std::size_t> first_differing(const std::vector<std::int64_t>& valu
 
 struct Unlike {
   std::int64_t of_root = 0;
-  std::vector<int> ranks = {};  ///< whose value is another, in ascending order
+  std::vector<int> ranks = {};  ///< the ranks with another value, in ascending order
 };
 
-/// The ranks whose value differs from rank 0's. Asked only where some does: a broadcast and a bit for each rank.
+/// The ranks whose value differs from rank 0's; called only if one does. A broadcast and an allreduce of a bit per
+/// rank.
 Unlike unlike_root(std::int64_t value, Communicator& communicator) {
   Unlike found{.of_root = communicator.broadcast(value, 0).wait()};
   const auto rank = static_cast<std::size_t>(communicator.rank());

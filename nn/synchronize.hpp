@@ -14,7 +14,7 @@ namespace tutti::nn {
 class TensorDevice;
 
 // A network is a list of named tensors, in the same order on all ranks, or a LibTorch module. Tensors are dense and all
-// on one device, which is taken from the first tensor where it is not given. In a module, a tensor that is registered
+// on one device; without a TensorDevice it is the device of the first tensor. In a module, a tensor that is registered
 // more than once counts once, under its first name; a list should contain each tensor once.
 
 /// Broadcasts root's values of these tensors (of a module: parameters and buffers), fused into a few large messages.
@@ -24,11 +24,11 @@ void synchronize_parameters(torch::nn::Module& module, Communicator communicator
 void synchronize_parameters(std::span<const NamedTensor> tensors, Communicator communicator, int root,
                             TensorDevice& tensor_device);
 
-/// How the buffers of replicas are made equal. In forward each rank changes its own, such as the running statistics of
-/// a BatchNorm.
+/// How the buffers of replicas are made equal. They differ because forward changes buffers on each rank, such as the
+/// running statistics of a BatchNorm.
 enum class BufferPolicy {
-  broadcast,  ///< every rank receives those of rank 0
-  average,    ///< floating-point buffers are averaged; others, such as num_batches_tracked, are those of rank 0
+  broadcast,  ///< every rank receives rank 0's buffers
+  average,    ///< floating-point buffers are averaged; others, such as num_batches_tracked, are taken from rank 0
   local,      ///< every rank keeps its own
 };
 

@@ -1,5 +1,5 @@
-// Needs no CUDA headers: LibTorch's streams are accessed through its DeviceGuardImplInterface, whose CUDA events are
-// cudaEvent_t, as those of the Accelerator are.
+// Needs no CUDA headers. LibTorch's streams are accessed through its DeviceGuardImplInterface; its CUDA events are
+// cudaEvent_t, as the events of the Accelerator.
 #include "nn/tensor_device.hpp"
 
 #include <ATen/ops/empty.h>

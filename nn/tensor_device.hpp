@@ -16,7 +16,7 @@ class Compute {
  public:
   virtual ~Compute() = default;
   virtual at::Device device() const = 0;  ///< the device of its tensors
-  /// The address by which tensors access memory allocated by the accelerator.
+  /// Converts the address of memory of the accelerator to the address that tensors use.
   virtual void* seen(void* memory) const { return memory; }
   /// Records `event` after the kernels launched so far.
   virtual void record(const Event& event) = 0;
@@ -32,7 +32,7 @@ int torch_cuda_devices();
 /// CUDA.
 std::shared_ptr<Compute> cuda_compute(int device);
 
-/// One thread at a time.
+/// The device of a network's tensors, with a stream that orders calls after kernels. One thread at a time.
 class TensorDevice {
  public:
   TensorDevice() = default;  ///< the CPU
@@ -45,7 +45,7 @@ class TensorDevice {
   Accelerator& gpu() const noexcept { return *gpu_; }
   Compute& compute() const noexcept { return *compute_; }
 
-  /// allocate(): memory from the communicator, which its calls are fastest with. scratch(): temporary memory for a few
+  /// allocate(): memory from the communicator, on which its calls are fastest. scratch(): temporary memory for a few
   /// calls.
   std::shared_ptr<std::byte> allocate(Communicator& communicator, std::size_t bytes) const;
   std::shared_ptr<std::byte> scratch(std::size_t bytes) const;

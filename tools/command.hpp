@@ -13,8 +13,8 @@ namespace tutti::tools {
 struct Command {
   std::string_view summary;  ///< one line for `tutti help`
 
-  /// Runs with the arguments after the command's name and returns the exit code. See options.hpp for parsing. main()
-  /// prints an exception as one line on stderr: exit code 2 for Error{invalid}, otherwise 1.
+  /// Runs the command with the arguments after its name, and returns the exit code. See options.hpp for parsing. main()
+  /// prints an exception as one line on stderr; the exit code is 2 for Error{invalid}, otherwise 1.
   int (*run)(const std::vector<std::string>& arguments);
 };
 

@@ -11,8 +11,8 @@
 namespace tutti::tools {
 namespace {
 
-/// CLI11 does not support flags of one dash and several letters, such as mpirun's -np and -hostfile. What begins like
-/// -h is never help with a value.
+/// Adds a dash to flags with one dash and several letters, such as mpirun's -np and -hostfile: CLI11 does not support
+/// them. "-h..." is never -h with a value.
 std::string with_two_dashes(const CLI::App& app, const std::string& argument) {
   if (argument.size() < 3 || argument[0] != '-' || argument[1] == '-') return argument;
   return argument[1] == 'h' || is_flag(app, "-" + argument) ? "-" + argument : argument;
@@ -40,7 +40,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// Parses the known arguments; the others remain in app.remaining().
+/// Parses the known arguments. The others remain in app.remaining().
 void parse_known(CLI::App& app, std::vector<std::string> arguments) {
   for (std::string& argument : arguments) argument = with_two_dashes(app, argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector in reverse order
@@ -52,7 +52,8 @@ void parse_known(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
     const bool of_a_value = code == CLI::ExitCodes::ValidationError || code == CLI::ExitCodes::ConversionError;
-    // If a flag is missing, a misspelt one is the likely cause. Behind the first word are a program's own flags.
+    // If a required flag is missing, a misspelt one is the likely cause. Flags after the first word may be the
+    // program's.
     for (const std::string& rest : app.remaining()) {
       if (rest.starts_with("-") && !of_a_value) unexpected(app, rest);
       if (app.get_prefix_command()) break;
@@ -92,7 +93,7 @@ std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<s
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   app.prefix_command();
   parse_known(app, {arguments.begin(), dashes});
-  // The program's arguments come from `arguments`, which with_two_dashes() has not changed.
+  // The result is taken from `arguments`, because parsing has changed "-flag" to "--flag" in its own copy.
   const std::vector<std::string> rest = app.remaining();
   if (!rest.empty() && rest.front().starts_with("-")) unexpected(app, rest.front());
   if (!rest.empty()) return {dashes - static_cast<std::ptrdiff_t>(rest.size()), arguments.end()};

@@ -14,23 +14,23 @@ struct Finished {
   int exit_code = 0;
 };
 
-/// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. The source of a given one becomes "flag".
+/// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. A parsed flag has the source "flag".
 void add_settings(CLI::App& app, Settings& settings);
 
-/// True for "--flag", "-f" and "-flag" of the command, also with "=value".
+/// Returns true if the argument is a flag of the command: "--flag", "-f" or "-flag", also with "=value".
 bool is_flag(const CLI::App& app, const std::string& argument);
 
-/// Parses all arguments; "-flag" means "--flag", as mpirun has it. Throws Error{invalid} that names the nearest flag,
-/// and Finished after --help.
+/// Parses all arguments; as with mpirun, "-flag" means "--flag". Throws Error{invalid} that names the nearest flag, and
+/// Finished after --help.
 void parse(CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Parses flags up to the first positional argument or "--". Returns the rest, the words of a program, unchanged.
+/// Parses flags up to the first positional argument or "--". Returns the rest unchanged: a program and its arguments.
 std::vector<std::string> parse_before_program(CLI::App& app, const std::vector<std::string>& arguments);
 
-/// Opens stdin, stdout and stderr if the caller has closed them, so that no file takes their numbers.
+/// Opens those of stdin, stdout and stderr that the caller has closed, so that no other file gets their numbers.
 void fill_standard_descriptors();
 
-/// Throws Error{invalid}: `what`, and a hint at --help.
+/// Throws Error{invalid} with the text `what` and a reference to --help.
 [[noreturn]] void usage_error(const CLI::App& app, const std::string& what);
 
 }  // namespace tutti::tools

@@ -20,7 +20,7 @@ bool inside_a_job() {
 
 void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words, bool keep_going) {
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-  if (program.filename().string().starts_with("tutti-")) program.replace_filename("tutti");  // tutti-train is beside it
+  if (program.filename().string().starts_with("tutti-")) program.replace_filename("tutti");  // in the same folder
   const std::string self = program;
   std::vector<std::string> line = {self, "run", "-np", std::to_string(ranks)};
   if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});

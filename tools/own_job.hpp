@@ -8,12 +8,12 @@
 
 namespace tutti::tools {
 
-/// True if a launcher has started this process as a rank, judged by the variables of `tutti run`, Open MPI, Hydra,
-/// PMIx, Slurm and torchrun.
+/// Returns true if a launcher has started this process as a rank. The variables of `tutti run`, Open MPI, Hydra, PMIx,
+/// Slurm and torchrun tell.
 bool inside_a_job();
 
 /// Replaces this process by `tutti run -np RANKS tutti WORDS...` with the backend, transport and network of the
-/// settings. With `keep_going` a rank that fails does not end the others. Throws Error{resource}.
+/// settings. With `keep_going`, the failure of a rank does not end the other ranks. Throws Error{resource}.
 [[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words,
                              bool keep_going = false);
 

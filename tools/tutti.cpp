@@ -1,4 +1,4 @@
-// The `tutti` command: finds the subcommand, built in or a program tutti-X, and turns errors into one line.
+// The `tutti` command: finds the subcommand, which is built in or a program tutti-X, and prints errors as one line.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ const Command* built_in(std::string_view name) {
   return nullptr;
 }
 
-/// The folders to search for a program tutti-X: this program's own, then PATH.
+/// Returns the folders to search for a program tutti-X: this program's own folder, then those of PATH.
 std::vector<std::filesystem::path> program_folders() {
   std::vector<std::filesystem::path> folders;
   std::error_code ignored;
@@ -50,7 +50,7 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-/// Names of the programs tutti-X that can be found.
+/// Returns the names X of the programs tutti-X in these folders.
 std::vector<std::string> program_names() {
   std::vector<std::string> names;
   for (const auto& folder : program_folders()) {
@@ -135,7 +135,8 @@ int guarded(const std::vector<std::string>& arguments) {
   }
 }
 
-/// The exit code, once all of stdout is written: on a full disk not all may have been.
+/// Flushes stdout and returns the exit code: 1 if `code` is 0 but not all output could be written, for example to a
+/// full disk; otherwise `code`. A reader that has gone is no error.
 int ends_of_output(int code) {
   if (code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) || errno == EPIPE) return code;
   fmt::print(stderr, "tutti: what it said was not all written to stdout: {}\n", std::strerror(errno));
@@ -147,7 +148,7 @@ int ends_of_output(int code) {
 
 int main(int count, char** words) {
   tutti::tools::fill_standard_descriptors();
-  tutti::tools::reset_signals();  // a parent that ignores SIGCHLD would hide the ends of children
+  tutti::tools::reset_signals();  // a parent may have set SIGCHLD to be ignored, which would hide the ends of children
   const int code = tutti::tools::guarded({words + std::min(count, 1), words + count});
   return tutti::tools::ends_of_output(code);
 }

@@ -157,7 +157,7 @@ std::vector<Interface> local_interfaces() {
 
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed) {
   while (allowed.starts_with(' ')) allowed.remove_prefix(1);
-  const bool excludes = allowed.starts_with('^');  // as for NCCL
+  const bool excludes = allowed.starts_with('^');  // as in NCCL_SOCKET_IFNAME
   const auto items = split(allowed.substr(excludes ? 1 : 0));
   if (items.empty()) return all;
   std::vector<bool> wanted(all.size());
@@ -167,7 +167,7 @@ std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std
       if (matches(all[i], item)) wanted[i] = any = true;
     }
     if (!any && !excludes)
-      refuse(item, "is no interface, address or prefix", all);  // a host need not have what is excluded
+      refuse(item, "is no interface, address or prefix", all);  // excluded interfaces need not exist
   }
   std::vector<Interface> chosen;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -179,8 +179,8 @@ std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std
 
 namespace {
 
-// The first suitable address of a rank. An address that a rank on another host also has (such as a container bridge's)
-// is not suitable.
+// Returns the first suitable address of each rank. Returns nullopt if a rank has none, or if ranks on two hosts have
+// the same one (such as a container bridge's).
 template <class Suits>
 std::optional<std::vector<Address>> one_each(const std::vector<Placed>& ranks, Suits suits) {
   std::vector<Address> chosen;

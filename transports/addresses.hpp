@@ -48,20 +48,22 @@ struct Interface {
 /// All addresses of interfaces that are up, including loopback. Throws Error{resource}.
 std::vector<Interface> local_interfaces();
 
-/// The subset of `all` that `allowed` lists: interfaces, addresses or prefixes ("eth0,10.0.0.0/8,::1"); or behind a ^
-/// those that it is not to have ("^docker0,lo"); all if it is empty. Throws Error{invalid} listing what exists if an
-/// item matches nothing, or if nothing is left.
+/// Returns the elements of `all` that `allowed` selects. `allowed` is a list of interfaces, addresses or prefixes
+/// ("eth0,10.0.0.0/8,::1"). A list that begins with ^ selects all others ("^docker0,lo"). An empty list selects all.
+/// Throws Error{invalid}, whose text lists `all`, if nothing is left or, in a list without ^, if an item matches
+/// nothing.
 std::vector<Interface> allowed_interfaces(const std::vector<Interface>& all, std::string_view allowed);
 
-/// The addresses of one rank and the identity of its host; equal text means the same host.
+/// The addresses of one rank, and the identity of its host. Two ranks with the same identity are on the same host.
 struct Placed {
   std::string host;
   std::vector<Interface> interfaces;
 };
 
-/// One address per rank, for libraries that accept only one: loopback if all ranks are on one host; else from a network
-/// that all share; else of an address family that all have. Deterministic in the list, so all ranks get the same
-/// answer. Throws Error{unsupported} naming a rank without such an address.
+/// Chooses one address for each rank, for libraries that accept only one: loopback addresses if all ranks are on one
+/// host; otherwise addresses in one network; otherwise addresses of one family. Ranks that pass the same list get the
+/// same result. Throws Error{unsupported} if there is no choice. The text names a rank without an IPv4 address and a
+/// rank without an IPv6 address, or says that several hosts have the same addresses.
 std::vector<Address> addresses_in_common(const std::vector<Placed>& ranks);
 
 }  // namespace tutti

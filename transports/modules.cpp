@@ -1,4 +1,4 @@
-// Finds modules, opens them and chooses among the variants of a name.
+// Finds provider modules, opens them, and chooses among modules of the same provider (libtutti_NAME-VARIANT.so).
 #include "tutti/provider/provider.hpp"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// What making a communicator takes, with many that live already.
+// What it costs to make a communicator while many others exist.
 #include <thread>
 
 #include "benchmarks/growth/heap.hpp"
@@ -12,7 +12,7 @@ struct Made {
   double allocations = 0, bytes = 0, seconds = 0;  // of one more group, on both ranks together
 };
 
-/// Two ranks make groups of both, while `alive` others are there.
+/// Two ranks make groups of both, while `alive` other groups exist.
 Made group_beside(std::int64_t alive) {
   constexpr int more = 64;
   const std::shared_ptr<Store> store = make_local_store();

@@ -1,4 +1,4 @@
-// Checkpoints: what a rank writes, by the number of ranks and by the steps that a run has behind it.
+// Checkpoints: how much a rank writes, by the number of ranks and by the number of steps done.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::vector<ShardedTensor> large_network() {
   return tensors;
 }
 
-/// What the rank that writes most has, in shares of the mean.
+/// The bytes of the rank that writes most, divided by the mean.
 double largest_share(std::int64_t ranks) {
   const std::vector<ShardedTensor> tensors = large_network();
   const auto shards = static_cast<std::size_t>(ranks);
@@ -59,7 +59,7 @@ struct Written {
   std::size_t state = 0, history = 0;  // bytes
 };
 
-/// What the checkpoint writes that comes 100 steps after one at step `steps`.
+/// What a checkpoint at step `steps` + 100 writes, if the one before was at step `steps`.
 Written checkpoint_after(std::int64_t steps) {
   RunState state;
   const auto go_to = [&](std::size_t step) {

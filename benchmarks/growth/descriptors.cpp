@@ -1,4 +1,4 @@
-// Descriptors: what a rank holds open for the other ranks of its host.
+// Descriptors: how many a rank holds open for the other ranks of its host.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ int open_descriptors() {
   return static_cast<int>(std::distance(begin(all), end(all)));
 }
 
-/// A rank that is a process and reaches the others by shared memory: after an alltoall, which has all ranks talk to
-/// all, how many descriptors the rank with the most has more than before it connected.
+/// Plays one rank, a process that reaches the others by shared memory. All ranks exchange messages in an alltoall.
+/// Returns how many descriptors a rank then has more than before it connected: the maximum over all ranks.
 int descriptors_of_a_job(const std::shared_ptr<Store>& store, int rank, int size) {
   Bootstrap self;
   self.rank = rank;

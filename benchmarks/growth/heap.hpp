@@ -1,4 +1,4 @@
-// What this program has taken from the heap.
+// The memory that this program has allocated on the heap.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace tutti::growth {
 struct Heap {
   double allocations = 0;  ///< made since the program began
   double bytes = 0;        ///< not freed yet
-  double taken = 0;        ///< in bytes, freed or not
+  double taken = 0;        ///< bytes of all allocations, freed or not
 };
 Heap heap_now() noexcept;
 

@@ -1,4 +1,4 @@
-// Jobs whose ranks are threads of this program, and what a rank of a large one tells the others.
+// Jobs whose ranks are threads of this program, and the texts that a rank of a large job publishes.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace tutti::growth {
 
-/// The world of a thread that is `rank` of `size`; all of them meet at `store`.
+/// The world communicator of a thread, which is rank `rank` of `size`. All pass the same `store`. Collective; blocks.
 inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int rank, int size,
                                     const char* transport = "inproc", const char* modules = "") {
   Bootstrap self;
@@ -26,7 +26,7 @@ inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int ran
 
 inline constexpr int ranks_of_a_host = 8;
 
-/// The identity of a rank's host, as long as a real one, and its name.
+/// A made-up identity of a rank's host, as long as a real one, and a made-up host name.
 inline std::string host_of(int rank, int on_a_host = ranks_of_a_host) {
   return "5f0c8a52-3c5d-4d0e-9a4f-000000000000-" + std::to_string(rank / on_a_host);
 }
@@ -34,7 +34,7 @@ inline std::string host_name_of(int rank, int on_a_host = ranks_of_a_host) {
   return "node" + std::to_string(rank / on_a_host);
 }
 
-/// What tcp tells of a rank of such hosts.
+/// What the provider tcp publishes for a rank on such a host.
 inline Text tcp_text_of(int rank, int on_a_host = ranks_of_a_host) {
   return {"01234567 40001",
           "tcp 2\n" + host_name_of(rank, on_a_host) + "\n" + host_of(rank, on_a_host) + "\n=\n10.1.2.3 0 eth0\n"};

@@ -1,4 +1,4 @@
-// A late rank: over how many ranks the word of it travels, and how many messages that takes.
+// A late rank: over how many links the other ranks learn which rank is late, and how many messages that takes.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -15,8 +15,8 @@
 namespace tutti::growth {
 namespace {
 
-/// A call that all ranks but one have made, played on the schedules of its algorithm as far as it goes without that
-/// rank. Messages are small, so a sender does not wait.
+/// Simulates a call that all ranks except one have made: plays the schedules of its algorithm until only the late rank
+/// could continue them. Messages are small, so a sender does not wait.
 class Stuck {
  public:
   Stuck(const Algorithm& algorithm, int size, int late) : late_(late) {
@@ -28,7 +28,7 @@ class Stuck {
     for (; !work_.empty(); work_.pop_front()) go_on(work_.front());
   }
 
-  /// The ranks that `rank` waits for. None for a rank that is done.
+  /// The ranks for which `rank` waits; none if it is done.
   std::vector<int> awaited_by(int rank) const {
     std::vector<int> peers;
     for (const auto& [peer, messages] : wanted(rank))
@@ -36,7 +36,7 @@ class Stuck {
     return peers;
   }
 
-  /// Over how many links the word that the late rank has not come reaches the last of those that wait.
+  /// The number of links (from a rank to one that waits for it) over which the last rank learns which one is late.
   int links() const {
     std::vector<std::vector<int>> askers(ranks_.size());
     for (int rank = 0; rank < size(); ++rank)
@@ -71,7 +71,7 @@ class Stuck {
     return found == messages_.end() ? 0 : found->second;
   }
 
-  /// The messages that the rank's round needs, by sender.
+  /// The number of messages that the rank's current round needs, by sender.
   std::vector<std::pair<int, int>> wanted(int rank) const {
     std::vector<std::pair<int, int>> senders;
     const Player& player = ranks_[index(rank)];
@@ -111,7 +111,7 @@ class Stuck {
   std::deque<int> work_;                             // ranks that may go on
 };
 
-/// Control messages that a rank sends, as a mean, while all wait in a barrier for one that is a second late.
+/// The mean number of control messages that a rank sends while all wait in a barrier for one rank that is 1 s late.
 double questions_of_a_rank(std::int64_t ranks) {
   const auto size = static_cast<int>(ranks);
   const auto controls = [] {

@@ -1,4 +1,4 @@
-// The launcher: what a process of its tree has below it.
+// The launcher: how many hosts a process of its tree starts, and how high the tree is.
 #include <algorithm>
 
 #include "benchmarks/growth/law.hpp"
@@ -11,7 +11,7 @@ using tools::Branch;
 
 const auto fan_out = static_cast<std::size_t>(tools::Job().fan_out);  // the default of --fan-out
 
-/// The most hosts that one process of the tree starts, from these on.
+/// The most hosts that one process starts: the process that starts `parts`, or any process below it.
 std::size_t most_children(const std::vector<Branch>& parts) {
   std::size_t most = parts.size();
   for (const Branch& part : parts)

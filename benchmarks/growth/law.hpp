@@ -8,10 +8,10 @@
 
 namespace tutti::growth {
 
-/// How a figure came about.
+/// How a value is obtained.
 enum class How : std::uint8_t {
-  function,   ///< asked of a pure function
-  simulated,  ///< one rank, or one thread for all ranks, and peers that are not there
+  function,   ///< a pure function computes it
+  simulated,  ///< one rank with simulated peers, or one thread that plays all ranks
   threads,    ///< each rank is a thread
   processes,  ///< each rank, or each host, is a process
 };
@@ -26,7 +26,7 @@ struct Law {
   std::vector<std::int64_t> sizes;
   std::function<double(std::int64_t)> at;
   double most_exponent = 0;
-  double bound = 0;    ///< at the last size
+  double bound = 0;    ///< greatest value at the last size
   bool judged = true;  ///< false: a time, which is shown only
 };
 
@@ -34,11 +34,12 @@ struct Measured {
   const Law* law = nullptr;
   std::vector<double> values;
   double exponent = 0;
-  /// Returns true for a law that is not judged, and false if a figure could not be had (not finite, below 0).
+  /// True if the law is not judged, or if the exponent and the last value are within their limits. False if a value is
+  /// infinite, not a number, or below 0.
   bool holds() const;
 };
 
-/// Asks for the value at each size.
+/// Computes the value at each size, and the exponent.
 Measured measure(const Law& law);
 
 /// The table as Markdown: part, quantity, how, the values at 64, 1,024, 8,192 and 65,536, exponent, bound.
@@ -54,6 +55,6 @@ std::vector<Law> late_laws();
 std::vector<Law> descriptor_laws();
 std::vector<Law> launcher_laws();
 std::vector<Law> training_laws();
-std::vector<Law> checkpoint_laws();  // where the engine is built
+std::vector<Law> checkpoint_laws();  // defined where the engine is built
 
 }  // namespace tutti::growth

@@ -1,4 +1,4 @@
-// growth_laws: how what tutti holds, asks and sends grows with the number of ranks.
+// growth_laws: how tutti's memory, requests and messages grow with the number of ranks.
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,4 +1,4 @@
-// What a rank holds for peers that it never talks to.
+// The memory that a rank holds for peers with which it exchanges no messages.
 #include <memory>
 
 #include "benchmarks/growth/heap.hpp"
@@ -20,7 +20,7 @@ Settings settings_of_the_job() {
   return settings;
 }
 
-/// A store that holds what the other ranks of a job of `size` have told, which tcp reaches.
+/// A store that holds what the ranks of a job of `size` ranks have published. All ranks reach one another by tcp.
 std::shared_ptr<Store> store_of_a_job(int size, int on_a_host, const Settings& settings) {
   const std::shared_ptr<Store> store = make_local_store();
   Settings first = settings;

@@ -1,4 +1,4 @@
-// Plans: what a rank holds of a schedule, and how many messages it sends.
+// Plans: how much memory a schedule takes on a rank, and how many messages it sends.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -52,7 +52,7 @@ double messages_of_a_block(std::int64_t size) {
   return static_cast<double>(lanes.number);
 }
 
-/// Bytes of the schedules that a process keeps, whose communicators have each made calls of 16 shapes.
+/// Bytes of the schedules that a process keeps after each of its communicators has made calls of 16 shapes.
 double bytes_kept(std::int64_t communicators) {
   const Algorithm& ring = *find_algorithm(Kind::allreduce, "ring");
   std::deque<Plans> all(static_cast<std::size_t>(communicators));

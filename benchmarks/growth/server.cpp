@@ -1,4 +1,4 @@
-// The parameter server: what an arrival costs, by the number of workers.
+// The parameter server: what the arrival of one message costs, by the number of workers.
 #include <ctime>
 #include <thread>
 
@@ -10,11 +10,11 @@
 namespace tutti::growth {
 namespace {
 
-/// What sender and server together spend on a message that ends one of the server's receives, of which it has one for
-/// each worker.
+/// What sender and server together spend on one message. The server has posted a receive for each worker, and the
+/// message completes one of these.
 struct Arrival {
   double seconds = 0;  // of CPU
-  double bytes = 0;    // taken from the heap, as by a list that is made anew
+  double bytes = 0;    // allocated on the heap, freed again or not
 };
 Arrival arrival_beside(std::int64_t workers) {
   constexpr int arrivals = 2000;

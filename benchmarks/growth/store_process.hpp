@@ -11,20 +11,20 @@ namespace tutti::growth {
 
 class StoreProcess {
  public:
-  /// Serves so many clients.
+  /// Starts the process. `clients`: the expected number of clients.
   explicit StoreProcess(int clients);
   StoreProcess(const StoreProcess&) = delete;
   StoreProcess& operator=(const StoreProcess&) = delete;
   ~StoreProcess() { end(); }
 
-  /// A client of it; in any process.
+  /// Connects a new client, in any process.
   std::shared_ptr<Store> connect() const;
-  /// Ends it. Returns the seconds of CPU that it took.
+  /// Ends the process. Returns the CPU seconds that it used.
   double end();
 
  private:
   pid_t process_ = -1;
-  int port_ = 0, stop_ = -1;  // stop_: it ends when this is closed
+  int port_ = 0, stop_ = -1;  // the process ends when stop_ is closed
   double seconds_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Training: what reports and the comparison of replicas cost a rank.
+// Training: the bytes and messages that reports and the comparison of replicas cost a rank.
 #include "benchmarks/growth/law.hpp"
 #include "engine/report/clocks.hpp"
 #include "engine/report/costs.hpp"
@@ -10,7 +10,7 @@ std::vector<Law> training_laws() {
   using namespace engine;
   const std::vector<std::int64_t> sizes = {64, 1024, 8192, 65536};
   constexpr std::size_t exchanges = 1024, tensors = 1000;
-  // The most ranks that can be late: one in each exchange.
+  // As many ranks are late as possible: another one in each exchange.
   const auto late = [](std::int64_t n) { return wait_row_entries(exchanges, static_cast<std::size_t>(n)); };
   return {
       {"training", "bytes that a rank gives to sum up 1,024 exchanges", How::function, sizes,

@@ -44,7 +44,7 @@ std::vector<std::string> candidates(const Communicator& world, const Points& poi
   return names;
 }
 
-/// Does nothing: what the loop takes by itself.
+/// Does nothing, to measure what the loop takes by itself.
 class Nothing : public Implementation {
  public:
   explicit Nothing(const Communicator& world) : world_(world) {}

@@ -1,4 +1,4 @@
-// Points: what the program hosts_points is asked to measure.
+// Points: the arguments of the program hosts_points, which say what it measures.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ struct Points {
   Kind kind = Kind::allreduce;
   std::vector<std::int64_t> sizes;  ///< bytes, ascending
   std::string others = "all";       ///< algorithms beside the chosen one: "all" that fit, "none", or names with commas
-  double seconds = 0.5;             ///< for one algorithm at one size, about
-  unsigned seed = 0;                ///< for the order
+  double seconds = 0.5;             ///< about so long for one algorithm at one size
+  unsigned seed = 0;                ///< of the random order of the algorithms
 };
 
 /// Parses "board=PATH", "kind=allreduce", "sizes=8,1024", "others=all", "seconds=0.5", "seed=3". Throws Error{invalid}.
 Points parse_points(std::span<const std::string> words);
 
-/// What an algorithm took at the size before.
+/// The time of an algorithm at the previous size.
 struct Past {
   std::int64_t bytes = 0;
   double seconds = 0;  ///< 0: not measured
-  double best = 0;     ///< of all algorithms
+  double best = 0;     ///< the best time of all algorithms
 };
 
-/// True if an algorithm is left out at a size: it was far behind at the one before, and a call is expected to take
-/// longer than all the time for it.
+/// True if an algorithm is left out at size `bytes`: at the previous size it took more than 4 times as long as the best
+/// one, and now one call is expected to take longer than `seconds`, the time for all its calls.
 bool hopeless(const Past& past, std::int64_t bytes, double seconds) noexcept;
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// The words of the program, and what it leaves out.
+// Parses the program's arguments, and decides which algorithms it leaves out.
 #include "benchmarks/hosts/points.hpp"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ void call(bool reduces, const std::vector<float>& in, std::vector<float>& out) {
     MPI_Bcast(out.data(), count, MPI_FLOAT, 0, MPI_COMM_WORLD);
 }
 
-// Returns the time of the slowest rank, and in `right` whether this rank's results are.
+// Returns the time of the slowest rank; 0 on ranks other than 0. Sets `right` to false if a result here is wrong.
 double measure(bool reduces, int calls, std::size_t count, bool& right) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,4 +1,5 @@
-// The common part of the peers' programs. Each is a rank of a library that `tutti bench` measures.
+// The common part of the peers' programs. A peer is another library that `tutti bench --versus` measures; its program
+// is one rank.
 #pragma once
 
 #include <string>

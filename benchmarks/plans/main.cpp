@@ -1,11 +1,11 @@
-// The table of choices: for every number of hosts, kind and size the chosen algorithm beside the best of all, and the
-// best beside the lower bound, by the model of the network.
+// Prints the table of choices. For every number of hosts, kind and size it compares the cost of the chosen algorithm
+// with that of the best one, and the best with the lower bound. All costs are those of the model of the network.
 //
 //   plan_choices [NETWORK] [MESSAGES]
 //
-// Costs are replayed; where all ranks together would send more than MESSAGES messages (4 million), they are estimates,
-// marked by ~. Ends with 1 where a choice costs more than 1.1 times the best, or the best more than 1.5 times the
-// bound.
+// Costs are replayed. If all ranks together would send more than MESSAGES messages (default: 4 million), they are
+// estimates, marked by ~. The exit code is 1 if a choice costs more than 1.1 times the best, or the best more than 1.5
+// times the bound.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ constexpr Kind kinds[] = {Kind::allreduce, Kind::broadcast,      Kind::reduce,
                           Kind::allgather, Kind::reduce_scatter, Kind::alltoall};
 constexpr std::size_t sizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 64 << 20};
 constexpr double good_choice = 1.1, good_plan = 1.5;
-constexpr double worth_replaying = 3;  // times the least estimate: what is estimated above it is not the best
+constexpr double worth_replaying = 3;  // times the least estimate; candidates above it are not the best
 
 struct Cost {
   double seconds = 0;
@@ -73,7 +73,7 @@ void print_cell(Kind kind, const Shape& shape, const model::Network& network, st
   const double bound = model::lower_bound(kind, shape, 4, network).seconds;
   const double choice = chosen.seconds / best.seconds, plan = best.seconds / bound;
   ++summary.cells;
-  summary.not_judged += chosen.is_estimate;  // candidates are in the order of their estimates
+  summary.not_judged += chosen.is_estimate;  // an estimated choice always has the least estimate
   summary.bad_choices += choice > good_choice;
   summary.bad_plans += plan > good_plan;
   summary.worst_choice = std::max(summary.worst_choice, choice);

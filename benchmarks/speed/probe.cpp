@@ -1,5 +1,5 @@
-// What is no time of a collective, as "name value" lines: `speed_probe roof [THREADS [BYTES]]`, and as ranks
-// (tutti run -np 8 speed_probe memory) `memory`, `start`.
+// Prints figures other than times of collectives, as "name value" lines. `speed_probe roof [THREADS [BYTES]]` is one
+// process; `memory` and `start` are ranks of a job (tutti run -np 8 speed_probe memory).
 #include <sched.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// ---- The roof: GB/s that all cores copy together, past the caches, each between buffers of its own.
+// ---- The roof: GB/s that all threads copy together, past the caches, each between buffers of its own.
 
 double roof(std::size_t threads, std::size_t bytes) {
   const std::vector<int> cores = allowed_cores();
@@ -62,7 +62,7 @@ double roof(std::size_t threads, std::size_t bytes) {
   return median(std::move(rates));
 }
 
-// ---- Memory: this process's share of what is resident and no file's, in KiB.
+// ---- Memory: this process's share of resident memory that belongs to no file, in KiB.
 
 std::int64_t resident() {
   std::ifstream rollup("/proc/self/smaps_rollup");
@@ -85,7 +85,7 @@ void use(Communicator& world, std::vector<float>& in, std::vector<float>& out) {
   world.barrier().wait();
 }
 
-/// The most of any rank.
+/// The maximum over all ranks. Collective; blocks.
 double most(Communicator& world, double value) { return world.allreduce(value, max).wait(); }
 
 void print(Communicator& world, const char* name, double value) {
@@ -93,7 +93,7 @@ void print(Communicator& world, const char* name, double value) {
 }
 
 void memory() {
-  std::vector<float> in(4 << 20, 1), out(4 << 20, 1);  // 16 MiB each, present
+  std::vector<float> in(4 << 20, 1), out(4 << 20, 1);  // 16 MiB each, resident
   const std::int64_t before = resident();
   Communicator world = Communicator::from_env();
   use(world, in, out);
@@ -114,7 +114,8 @@ void start() {
   const std::int64_t made = now();
   world.barrier().wait();
   const std::int64_t met = now();
-  // Monotonic clocks are the host's: as long as the rank that came last took until all had left.
+  // All ranks read the same monotonic clock of the host. The time begins when the last rank enters, and ends when the
+  // last one leaves.
   const auto latest = [&](std::int64_t stamp) { return most(world, static_cast<double>(stamp)); };
   print(world, "creation_us", (latest(made) - latest(entered)) / 1e3);
   if (const char* launched = std::getenv("SPEED_LAUNCHED_NS"))

@@ -19,7 +19,7 @@ std::string short_number(double value) {
 /// Rounded to three decimals, as in csv.
 double rounded(double value) { return std::stod(fmt::format("{:.3f}", value)); }
 
-/// A ratio for csv and JSON. A small one keeps three digits, as it would else be 0 and miss every target.
+/// A ratio for csv and JSON. A small one keeps three significant digits; otherwise it would become 0.
 std::string ratio_number(double value) {
   return value < 0.1 ? fmt::format("{:.3g}", value) : fmt::format("{:.3f}", value);
 }
@@ -104,7 +104,7 @@ std::string ratio_text(const Spread& ratio) {
   return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.median, ratio.least, ratio.most);
 }
 
-/// Those of tutti's series with which more than one peer is compared.
+/// The indices of those series of tutti with which more than one peer is compared.
 std::vector<int> compared_with_several(const Comparison& what) {
   std::vector<int> ours;
   for (int i = 0; i < static_cast<int>(what.all.size()); ++i)

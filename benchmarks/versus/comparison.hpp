@@ -17,7 +17,7 @@ struct Series {
   std::string name;                     ///< "tutti shm", "openmpi:best"
   std::string version;                  ///< "Open MPI v4.1.4"
   std::string settings = {};            ///< its settings beyond the defaults: "A=1 B=2"
-  std::vector<std::string> notes = {};  ///< why tutti chose which algorithm (--explain)
+  std::vector<std::string> notes = {};  ///< tutti's reasons for its algorithms (--explain)
   int against = -1;                     ///< index of the series of tutti that it is compared with; -1 for tutti's own
   std::map<std::size_t, std::vector<double>> rounds;  ///< bytes -> median of each round in microseconds
   std::map<std::size_t, std::vector<std::vector<double>>> extras = {};  ///< bytes -> further values of each round
@@ -52,7 +52,7 @@ struct Comparison {
   /// True if a round counts: it was steady, or fewer than half of the rounds were steady and all of them count.
   bool counts(std::size_t round) const;
 
-  std::vector<std::size_t> sizes() const;  ///< those of the first series; all have the same
+  std::vector<std::size_t> sizes() const;  ///< the sizes of the first series; all series have the same
   Spread time(const Series& series, std::size_t bytes) const;
   /// The i-th value of extra_names().
   Spread extra(const Series& series, std::size_t bytes, std::size_t i) const;

@@ -1,4 +1,4 @@
-// Flag: the time until a store of one core is seen by another, which tells a machine's states apart.
+// Flag: the time until one core sees what another core has stored. It changes with the state of the machine.
 #pragma once
 
 namespace tutti::bench {

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Owns both ends of a pipe. The fork guard would close a Descriptor in the child.
+/// Owns both ends of a pipe. It uses no Descriptors, because the fork guard would close them in the child.
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
   Pipe() {

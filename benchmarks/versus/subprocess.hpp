@@ -20,7 +20,7 @@ struct Outcome {
   bool silent = false;  ///< ended because it printed nothing for too long
 
   bool ok() const noexcept { return exit_code == 0 && !silent; }
-  /// Why it failed, as a clause: the exit code and the first meaningful line of stderr.
+  /// Why it failed, as a clause: the exit code and the first meaningful line of stderr (of stdout if that is empty).
   std::string why() const;
 };
 

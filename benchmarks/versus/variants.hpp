@@ -29,7 +29,7 @@ using Families = std::map<std::string, Family>;
 /// Adds the contents of a file to `families`. Throws Error{invalid} naming the file and the line.
 void read_variants(const std::string& file, Families& families);
 
-/// share/tutti/bench beside the folder of this program, in a build folder as well as installed.
+/// The folder share/tutti/bench beside the folder of this program. It exists in a build folder as well as installed.
 std::string share_folder();
 
 }  // namespace tutti::bench

@@ -263,7 +263,7 @@ tutti_result tutti_scatter(tutti_comm comm, const void* in, void* out, size_t co
     Submission to(comm, dtype, call);
     const bool here = to.is_at(root);
     Collective made = call_of(Kind::scatter, here ? to.input(in, to.of_all(count)) : to.input(nullptr, 0), {}, root);
-    // In place the root's block is not copied, so nothing is written to `in`.
+    // The root's block is not copied if the call is in place, so nothing is written to `in`.
     made.out = here && out == nullptr
                    ? to.block(to.output(const_cast<void*>(in), to.of_all(count)), to.rank() * count, count)
                    : to.output(out, count);

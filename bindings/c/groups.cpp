@@ -8,7 +8,7 @@
 namespace tutti::c {
 namespace {
 
-/// For communicators that a member function makes without arguments.
+/// Implements the functions that make a communicator by a member function without arguments.
 template <class Maker>
 tutti_result make(tutti_comm comm, tutti_comm* made, const Maker& maker) {
   return guarded([&] {
@@ -121,7 +121,7 @@ tutti_result tutti_comm_explain(tutti_comm comm, const char* kind, size_t count,
   });
 }
 
-// probe() throws the first failure of the communicator; its tag matches no message.
+// Uses probe(), which throws the communicator's first failure. The tag passed to it matches no message.
 tutti_result tutti_comm_error(tutti_comm comm, tutti_result* code, int* culprit, char* text, size_t text_bytes) {
   return guarded([&] {
     given(code, "code");

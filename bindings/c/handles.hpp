@@ -63,7 +63,7 @@ namespace tutti::c {
 static_assert(TUTTI_INTERNAL == static_cast<int>(Code::internal) && TUTTI_U64 == static_cast<int>(DType::u64) &&
               TUTTI_PREMUL_SUM == static_cast<int>(Op::premul_sum));
 
-/// Stores the exception being handled as this thread's last error.
+/// Stores the exception being handled as this thread's last error. Returns its result code.
 tutti_result note_failure() noexcept;
 /// Clears the last error.
 void note_success() noexcept;
@@ -101,10 +101,11 @@ T& usable(T* handle, const char* name) {
   return *handle;
 }
 
-/// Throws unless the bytes beyond the `known` fields of a newer struct are zero, so that the program uses none of them.
+/// Checks a struct of `bytes` bytes from a newer version, of which this library knows the first `known` bytes. Throws
+/// Error{invalid} if a later byte is not zero, because the program then uses a field that this library does not know.
 void check_tail(const void* start, std::size_t known, std::size_t bytes, const char* name);
 
-/// The struct, with `standard` values for fields that the program's older version does not have.
+/// A copy of the struct. Fields that the program's older version lacks have the values of `standard`.
 template <class T>
 T completed(const T* pointer, const T& standard, const char* name) {
   const std::size_t bytes = given(pointer, name)->struct_size;

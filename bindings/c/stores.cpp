@@ -9,7 +9,7 @@
 namespace tutti::c {
 namespace {
 
-/// Any thread, without a lock, so that a waiting call does not block the others.
+/// Threads: any. Takes no lock, so that a waiting call does not block other calls.
 class CalledStore final : public Store {
  public:
   explicit CalledStore(const tutti_store_ops& ops) : ops_(ops) {}

@@ -1,12 +1,12 @@
 // The C interface of tutti, for C11, C++98 and languages that can call C. docs/book/21-c.md has examples.
 //
 // Errors: every function that can fail returns a tutti_result and writes its out-parameters on success only.
-// tutti_last_error() is a sentence with the problem and what to do about it.
-// Structs start with their size; initialise them with their macro.
+// tutti_last_error() returns a sentence with the problem and what to do about it.
+// Structs: the first member is the size of the struct; initialise a struct with its macro.
 // Ownership: the caller frees handles and buffers. Arguments of a call are borrowed until the call is done.
 // Threads: any thread may call. The caller makes sure that all ranks issue the calls on one communicator in the same
 // order.
-// Fork: in a forked child every call on a handle of the parent returns TUTTI_INVALID.
+// Fork: in a forked child, every call on a handle of the parent process returns TUTTI_INVALID.
 #pragma once
 
 #include <stddef.h>
@@ -30,14 +30,14 @@ enum {
   TUTTI_ABORTED = 4,      ///< a rank aborted or cancelled
   TUTTI_UNSUPPORTED = 5,  ///< no backend supports this call
   TUTTI_INVALID = 6,      ///< an argument is wrong
-  TUTTI_RESOURCE = 7,     ///< memory, descriptors, space
+  TUTTI_RESOURCE = 7,     ///< out of memory, descriptors or space
   TUTTI_PROTOCOL = 8,     ///< a peer sent data that this version does not understand
   TUTTI_INTERNAL = 9,     ///< a bug in tutti
   TUTTI_IN_PROGRESS = 100
 };
 
-/// Element types. BOOL is a byte of 0 or 1 (sum is logical or, prod logical and). C64 and C128 are complex numbers of
-/// two 32-bit or 64-bit parts (only sum, avg and premul_sum). BYTES can only be moved, and its count is in bytes.
+/// Element types. BOOL is a byte of 0 or 1 (sum is logical or, prod is logical and). C64 and C128 are complex numbers
+/// of two 32-bit or 64-bit parts (only sum, avg and premul_sum). BYTES has no reductions, and its count is in bytes.
 typedef int tutti_dtype;
 enum {
   TUTTI_I8 = 0,
@@ -58,7 +58,7 @@ enum {
   TUTTI_BYTES = 110
 };
 
-/// Reduction operators. AVG and PREMUL_SUM need floating-point types, BAND, BOR and BXOR integers.
+/// Reduction operators. AVG and PREMUL_SUM need floating-point or complex types. BAND, BOR and BXOR need integers.
 typedef int tutti_op;
 enum {
   TUTTI_SUM = 0,
@@ -72,10 +72,10 @@ enum {
   TUTTI_PREMUL_SUM = 8
 };
 
-/// As `from`: a message from any rank.
+/// Value of `from` that accepts a message from any rank.
 enum { TUTTI_ANY_RANK = -1 };
 
-/// As `in`: the input is in the output buffer. NULL means the same.
+/// Value of `in` for a call in place: the input is in the output buffer. NULL means the same.
 #define TUTTI_IN_PLACE ((void*)0)
 
 typedef struct tutti_comm_s* tutti_comm;
@@ -88,15 +88,15 @@ typedef struct tutti_memory_s* tutti_memory;
 /// The version of the library; pointers may be NULL. Returns major * 1000000 + minor * 1000 + patch.
 int tutti_version(int* major, int* minor, int* patch);
 const char* tutti_version_string(void);
-/// TUTTI_OK if a program compiled with TUTTI_VERSION = `header_version` can use this library: the major numbers
-/// are equal, and the library is not older.
+/// TUTTI_OK if a program that was compiled with TUTTI_VERSION = `header_version` can use this library: the major
+/// numbers are equal, and the library is not older.
 tutti_result tutti_check(int header_version);
 /// "ok", "peer_lost", ...; "unknown" for a number that is not a tutti_result.
 const char* tutti_result_name(tutti_result result);
-/// The error text of this thread's last call; "" if it succeeded. Valid until the thread's next call.
+/// The error text of this thread's last call; "" if that call succeeded. Valid until the thread's next call.
 const char* tutti_last_error(void);
 
-/// The settings (docs/book/5-settings.md) with their values from the environment. Pointers may be NULL.
+/// Lists the settings (docs/book/5-settings.md) with their values from the environment. Pointers may be NULL.
 size_t tutti_param_count(void);
 tutti_result tutti_param_get(size_t index, const char** key, const char** value, const char** meaning);
 
@@ -106,8 +106,8 @@ void tutti_set_log(void (*fn)(int level, const char* text, void* user), void* us
 
 // ---- making a communicator ----------------------------------------------------------------------
 
-/// The identity and settings of this process; 0 and NULL mean the default. tutti_comm_from_env uses only the times and
-/// `settings`. `job` and `secret` must be equal on all ranks. `settings` is "key=value;key=value"; if the text contains
+/// The identity and settings of this process; 0 and NULL mean the default. tutti_comm_from_env ignores the ranks and
+/// sizes. `job` and `secret` must be equal on all ranks. `settings` is "key=value;key=value"; if the text contains
 /// newlines, they separate the entries instead of semicolons.
 typedef struct tutti_config {
   size_t struct_size;
@@ -121,11 +121,11 @@ typedef struct tutti_config {
   { sizeof(tutti_config), 0, 0, 0, 1, 0, 0, 0, 0, 0 }
 
 /// A key-value store implemented by the caller; keys and values are any bytes. Each function returns 0 on success, 1 if
-/// the key does not exist (wait: when the time is over), another value on failure. `erase` may be NULL. The functions
-/// may be called by any thread, several at once.
+/// the key does not exist (wait: when the time is over), and another value on failure. `erase` may be NULL. Several
+/// threads of the library may call the functions at once.
 ///
-/// Functions that return a value write it to a buffer of *bytes bytes and set *bytes to its length. If the value is
-/// longer than the buffer, they do not write it, and are called again with a larger buffer.
+/// A function that returns a value writes it to a buffer of *bytes bytes and sets *bytes to the value's length. If the
+/// value is longer than the buffer, it only sets *bytes, and the library calls it again with a larger buffer.
 typedef struct tutti_store_ops {
   size_t struct_size;
   void* user;
@@ -135,14 +135,14 @@ typedef struct tutti_store_ops {
   int (*find)(void* user, const void* key, size_t key_bytes, void* value, size_t* bytes);
   /// Adds `amount` to a counter, which starts at 0, and sets *now to its new value. Atomic.
   int (*add)(void* user, const void* key, size_t key_bytes, int64_t amount, int64_t* now);
-  /// Sets the key if it is not set, and returns the key's value in `got`. Atomic; may be repeated.
+  /// Sets the key if it is not set, and returns the key's value in `got`. Atomic; may be called again for the same key.
   int (*set_once)(void* user, const void* key, size_t key_bytes, const void* value, size_t value_bytes, void* got,
                   size_t* bytes);
   int (*erase)(void* user, const void* key, size_t key_bytes);
 } tutti_store_ops;
 
-/// An allgather that the ranks already have: it gathers each rank's `bytes` bytes in rank order into `all`, and returns
-/// 0 on success.
+/// An allgather that the program provides: gathers `bytes` bytes from each rank into `all`, in rank order. Returns 0 on
+/// success.
 typedef struct tutti_oob {
   size_t struct_size;
   void* user;
@@ -150,26 +150,27 @@ typedef struct tutti_oob {
   int (*allgather)(void* user, const void* mine, void* all, size_t bytes);
 } tutti_oob;
 
-/// Opaque text that one rank creates and the program sends to the others, as ncclUniqueId.
+/// An opaque text. One rank creates it, and the program sends it to the other ranks, as with ncclUniqueId.
 typedef struct tutti_unique_id {
   char bytes[256];
 } tutti_unique_id;
 
-/// The functions of `ops` may be called until tutti_store_free and the end of every communicator made from the store.
+/// Makes a store of the caller's functions. They may be called until tutti_store_free has been called and every
+/// communicator made from the store has been freed.
 tutti_result tutti_store_create(const tutti_store_ops* ops, tutti_store* store);
 /// Opens "tcp://HOST:PORT" or "file:///FOLDER". `secret` may be NULL.
 tutti_result tutti_store_open(const char* url, const char* secret, tutti_store* store);
 tutti_result tutti_store_free(tutti_store store);
 
 /// Starts a store in this process, on all of its addresses, for ranks that have the id. The first communicator that
-/// this process makes from the id takes the store over. If none is made, the store is stopped by the first call of this
-/// function after 5 minutes.
+/// this process makes from the id owns the store. If this process makes none, the first call of this function after 5
+/// minutes stops the store.
 tutti_result tutti_get_unique_id(tutti_unique_id* id);
 
 /// Uses the environment of `tutti run`, torchrun, mpirun or srun; without a launcher, makes a communicator of size 1.
 /// `config` may be NULL. Collective over the job; blocks.
 tutti_result tutti_comm_from_env(const tutti_config* config, tutti_comm* comm);
-/// These three are collective: all `size` ranks call and wait for each other.
+/// The next three functions are collective: all `size` ranks call them, and block until all ranks are connected.
 tutti_result tutti_comm_from_store(tutti_store store, const tutti_config* config, tutti_comm* comm);
 tutti_result tutti_comm_from_unique_id(const tutti_unique_id* id, const tutti_config* config, tutti_comm* comm);
 /// `config` may be NULL; its rank and size are ignored.
@@ -198,12 +199,12 @@ tutti_result tutti_comm_routes(tutti_comm comm, int i, char* text, size_t text_b
 /// The backend and algorithm that a call of this kind ("allreduce") with `count` elements per block would use, and why.
 tutti_result tutti_comm_explain(tutti_comm comm, const char* kind, size_t count, tutti_dtype dtype, tutti_op op,
                                 char* text, size_t text_bytes);
-/// *code is TUTTI_OK while the communicator works; otherwise the first failure, with the world rank it is about (-1:
-/// none) and its text. `culprit` and `text` may be NULL.
+/// Sets *code to TUTTI_OK while the communicator works, otherwise to the code of its first failure, *culprit to the
+/// world rank that the failure concerns (-1: none), and `text` to its text. `culprit` and `text` may be NULL.
 tutti_result tutti_comm_error(tutti_comm comm, tutti_result* code, int* culprit, char* text, size_t text_bytes);
-/// Aborts all calls in flight, on all ranks, with TUTTI_ABORTED. Any thread. `why` may be NULL.
+/// Fails all pending and later calls, on all ranks, with TUTTI_ABORTED. Any thread. `why` may be NULL.
 tutti_result tutti_comm_abort(tutti_comm comm, const char* why);
-/// Call it after the communicator's requests have been freed. NULL is ignored.
+/// Frees the handle. Free the communicator's requests before. NULL is ignored.
 tutti_result tutti_comm_free(tutti_comm comm);
 
 // ---- calls --------------------------------------------------------------------------------------
@@ -221,10 +222,10 @@ typedef struct tutti_call {
 #define TUTTI_CALL_INIT \
   { sizeof(tutti_call), 0, 1, 0, -1, 0, 0 }
 
-// With `request` NULL a call blocks until it is done; otherwise it starts and *request must be freed. Counts are in
-// elements; if one buffer has a block per rank, `count` is the size of one block. In place, allgather and gather (at
-// the root) read this rank's block of `out`; reduce_scatter reads all blocks from `out` and writes its result to this
-// rank's block; scatter with `out` NULL at the root leaves the root's block where it is.
+// If `request` is NULL, a call blocks until it is done. Otherwise it only starts, and the caller frees *request. Counts
+// are in elements; if a buffer has a block per rank, `count` is the size of one block. In place, allgather and gather
+// (at the root) read this rank's block of `out`; reduce_scatter reads all blocks from `out` and writes its result to
+// this rank's block; scatter with `out` NULL at the root leaves the root's block where it is.
 
 tutti_result tutti_allreduce(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype, tutti_op op,
                              const tutti_call* call, tutti_request* request);
@@ -238,20 +239,20 @@ tutti_result tutti_broadcast(tutti_comm comm, void* data, size_t count, tutti_dt
                              const tutti_call* call, tutti_request* request);
 tutti_result tutti_allgather(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype,
                              const tutti_call* call, tutti_request* request);
-/// Rank i contributes counts[i] elements; `count` is this rank's.
+/// Rank i contributes counts[i] elements; `count` is the number that this rank contributes.
 tutti_result tutti_allgatherv(tutti_comm comm, const void* in, size_t count, void* out, const size_t* counts,
                               tutti_dtype dtype, const tutti_call* call, tutti_request* request);
 tutti_result tutti_gather(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype, int root,
                           const tutti_call* call, tutti_request* request);
-/// Here and in scatterv, `counts` is used at the root only.
+/// Gatherv and scatterv use `counts` at the root only.
 tutti_result tutti_gatherv(tutti_comm comm, const void* in, size_t count, void* out, const size_t* counts,
                            tutti_dtype dtype, int root, const tutti_call* call, tutti_request* request);
 tutti_result tutti_scatter(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype, int root,
                            const tutti_call* call, tutti_request* request);
 tutti_result tutti_scatterv(tutti_comm comm, const void* in, const size_t* counts, void* out, size_t count,
                             tutti_dtype dtype, int root, const tutti_call* call, tutti_request* request);
-/// Sends `count` elements from every rank to every rank. In place, alltoallv sends as much to a rank as it receives
-/// from it: `in_counts` is NULL or equal to `out_counts`.
+/// Every rank sends `count` elements to every rank. An alltoallv in place sends as many elements to each rank as it
+/// receives from that rank: `in_counts` is NULL or equal to `out_counts`.
 tutti_result tutti_alltoall(tutti_comm comm, const void* in, void* out, size_t count, tutti_dtype dtype,
                             const tutti_call* call, tutti_request* request);
 tutti_result tutti_alltoallv(tutti_comm comm, const void* in, const size_t* in_counts, void* out,
@@ -261,47 +262,50 @@ tutti_result tutti_barrier(tutti_comm comm, const tutti_call* call, tutti_reques
 
 tutti_result tutti_send(tutti_comm comm, const void* data, size_t count, tutti_dtype dtype, int to, int tag,
                         const tutti_call* call, tutti_request* request);
-/// `from` may be TUTTI_ANY_RANK; tutti_request_source returns the sender.
+/// `from` may be TUTTI_ANY_RANK; tutti_request_source then returns the sender.
 tutti_result tutti_recv(tutti_comm comm, void* data, size_t count, tutti_dtype dtype, int from, int tag,
                         const tutti_call* call, tutti_request* request);
 tutti_result tutti_sendrecv(tutti_comm comm, const void* in, size_t in_count, int to, void* out, size_t out_count,
                             int from, tutti_dtype dtype, int tag, const tutti_call* call, tutti_request* request);
-/// Looks for a message that no receive has matched. `from` may be TUTTI_ANY_RANK. `rank` and `bytes` may be NULL.
+/// Sets *found to 1 if a message has arrived that no receive has matched, otherwise to 0. For this message, *rank is
+/// set to the sender and *bytes to the size; both pointers may be NULL. `from` may be TUTTI_ANY_RANK. Does not block.
 tutti_result tutti_probe(tutti_comm comm, int from, int tag, int* found, int* rank, size_t* bytes);
 
-/// Calls of this thread on `comm` between begin and end are collected, with `request` NULL, and started together by
-/// end; adjacent small calls are fused. They must have equal tutti_calls, except for `factor`.
+/// Starts several calls as one. Between begin and end, this thread's calls on `comm` are only collected. Their
+/// `request` must be NULL, and their tutti_calls must be equal except for `factor`. end starts all calls together and
+/// fuses adjacent small ones. If its `request` is NULL, it blocks until all are done.
 tutti_result tutti_group_begin(tutti_comm comm);
 tutti_result tutti_group_end(tutti_comm comm, tutti_request* request);
 
 // ---- requests -----------------------------------------------------------------------------------
 
-/// These return the result of the call if it is done. `done` is set to 1 or 0.
+/// These functions return the result of the call if it is done. *done is set to 1 if the call is done, otherwise to 0.
 tutti_result tutti_test(tutti_request request, int* done);
 tutti_result tutti_wait(tutti_request request);
 tutti_result tutti_wait_for(tutti_request request, double seconds, int* done);
-/// Waits until one call is done, successfully or not, and sets *which to its index, or to `n` after `seconds`. 0
-/// seconds polls.
+/// Waits until one call is done, successfully or not, and sets *which to its index. Sets *which to `n` if none is done
+/// after `seconds`. If `seconds` is 0, it checks once.
 tutti_result tutti_wait_any(size_t n, const tutti_request* requests, double seconds, size_t* which);
 /// Waits for all calls and returns the first failure.
 tutti_result tutti_wait_all(size_t n, const tutti_request* requests);
-/// Cancels a receive that has not matched a message: then *cancelled is 1, and the receive ends with TUTTI_ABORTED.
+/// Cancels a receive that has not matched a message: sets *cancelled to 1, and the receive ends with TUTTI_ABORTED.
+/// Otherwise sets *cancelled to 0 and has no effect.
 tutti_result tutti_request_cancel(tutti_request request, int* cancelled);
-/// The sender, for a receive that is done; TUTTI_IN_PROGRESS if it is not done.
+/// Sets *rank to the sender, for a receive that is done. Returns TUTTI_IN_PROGRESS if the receive is not done.
 tutti_result tutti_request_source(tutti_request request, int* rank);
 /// A file descriptor that becomes readable when the call is done; closed with the request.
 tutti_result tutti_request_eventfd(tutti_request request, int* fd);
 /// Calls `fn` once, on a thread of the library, with the result of the call. `fn` must not wait for tutti, and may be
 /// called after the request was freed.
 tutti_result tutti_request_then(tutti_request request, void (*fn)(tutti_result result, void* user), void* user);
-/// Blocks if the call is not done. NULL is ignored.
+/// Frees the request. Blocks until the call is done. NULL is ignored.
 tutti_result tutti_request_free(tutti_request request);
 
 // ---- memory -------------------------------------------------------------------------------------
 
 /// Allocates zeroed memory that the ranks on this host share, so that they can access it without copies. Local.
 tutti_result tutti_allocate(tutti_comm comm, size_t bytes, void** data, tutti_memory* memory);
-/// Registers memory of the caller for calls on any part of it, as long as *memory exists. Local.
+/// Registers memory of the caller, so that calls on any part of it are faster, until *memory is freed. Local.
 tutti_result tutti_register(tutti_comm comm, void* data, size_t bytes, tutti_memory* memory);
 /// NULL is ignored.
 tutti_result tutti_memory_free(tutti_memory memory);

@@ -11,18 +11,18 @@ namespace tutti::c {
 
 inline constexpr std::size_t unique_id_bytes = 256;
 
-/// Starts a store and writes its address to `id`. Releases stores whose id has not been used within 5 minutes.
+/// Starts a store and writes its id to `id`. Stops earlier stores whose id this process has not used within 5 minutes.
 void make_unique_id(char* id);
 
-/// What an id says. Throws Error if it is none.
+/// The address and secret in an id. Throws Error if `id` is no id.
 launchers::StoreCard card_in(const char* id);
 
 struct OpenedId {
   std::shared_ptr<Store> store;
   std::string secret;
 };
-/// The store of `id`: the local one, for the first caller in the process that serves it; else a client of it. Throws
-/// Error.
+/// The store of `id`. The first call in the process that serves the store returns the store itself; all other calls
+/// return a client of it. Throws Error.
 OpenedId open_unique_id(const char* id, Deadline until);
 
 }  // namespace tutti::c

@@ -44,8 +44,8 @@ class Numbers {
 };
 static_assert(sizeof(long) == 8 && sizeof(long long) == 8);
 
-/// A buffer argument: `count` elements of `type` (per block, if it has a block per rank); or counts[i] elements at
-/// displs[i] extents from `data`.
+/// A buffer argument: `count` elements of `type` (per block, if the buffer has a block per rank); or, for each rank i,
+/// counts[i] elements at a distance of displs[i] extents from `data`.
 struct Part {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -53,8 +53,8 @@ struct Part {
   Numbers counts = {}, displs = {};
 };
 
-/// In reductions both parts have the count and the type; MPI_Reduce_scatter has its counts in `out`. MPI_Bcast uses
-/// only `out`.
+/// In reductions both `in` and `out` have the count and the type; MPI_Reduce_scatter has its counts in `out`. MPI_Bcast
+/// uses only `out`.
 struct Call {
   Function function = Function::barrier;
   MPI_Comm comm = {};
@@ -63,7 +63,7 @@ struct Call {
   int root = 0;
 };
 
-/// Makes the program's call with MPI. Borrowed.
+/// Makes the program's call with MPI's own function. Borrowed.
 struct Original {
   int (*make)(const void* closure);
   const void* closure;

@@ -43,7 +43,7 @@ std::int64_t own_start(const Call& call, int rank) {
   return start;
 }
 
-/// The buffer that MPI may write: in place, the input of a reduction too.
+/// The memory that MPI may write. For a reduction in place it includes the whole input.
 Output written(const Call& call, const Known& known, const Output& output) {
   if (!is_reduction(call.function) || call.in.data != MPI_IN_PLACE) return output;
   Part all = call.out;
@@ -61,7 +61,7 @@ bool agree(const std::byte* ours, const std::byte* theirs, std::size_t i, double
   if (std::memcmp(ours + width * i, theirs + width * i, width) == 0) return true;
   if (!is_real(folding)) return false;
   const double mine = real_at(ours, folding->dtype, i), his = real_at(theirs, folding->dtype, i);
-  // If a sum is not finite, whether it is an infinity or NaN may depend on the order of additions.
+  // The order of additions may decide whether a sum that is not finite is infinite or NaN.
   if (!std::isfinite(his)) return !std::isfinite(mine) || folding->op == Op::min || folding->op == Op::max;
   if (folding->op == Op::min || folding->op == Op::max) return mine == his || std::isnan(mine);
   const bool narrow = folding->dtype == DType::f32;
@@ -94,7 +94,7 @@ void compare_results(std::span<const std::byte> ours, std::span<const std::byte>
         std::string(function) + ", element " + std::to_string(i) + ": tutti has " + shown(ours.data(), dtype, i) +
             " and MPI " + shown(theirs.data(), dtype, i) + "; TUTTI_MPI_CHECK ends the job",
         known.rank);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // MPICH's mpiexec loses what comes just before it
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // MPICH's mpiexec loses output just before the abort
     library().abort(library().handles.world, 1);
   }
 }

@@ -71,7 +71,7 @@ Known* look_up(MPI_Comm comm) {
   return found ? static_cast<Known*>(attribute) : nullptr;
 }
 
-/// The ranks of its members in MPI_COMM_WORLD; empty if a member is not in it.
+/// The ranks of the communicator's members in MPI_COMM_WORLD; empty if a member is not in MPI_COMM_WORLD.
 std::vector<int> world_ranks(MPI_Comm comm, int size) {
   MPI_Group members{}, world{};
   library().comm_group(comm, &members);

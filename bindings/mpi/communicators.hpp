@@ -12,11 +12,11 @@
 
 namespace tutti::preload {
 
-/// Stored as an attribute of an MPI communicator, which duplicates do not inherit. Destroyed when the communicator has
-/// been freed and its last request has completed.
+/// The data that tutti keeps for an MPI communicator, as an attribute that duplicates do not inherit. Destroyed when
+/// the communicator has been freed and its last request has completed.
 struct Known : std::enable_shared_from_this<Known> {
   std::optional<Communicator> tutti;   ///< empty if MPI makes all calls of the communicator
-  std::shared_ptr<Refusals> refusals;  ///< if there is `tutti`
+  std::shared_ptr<Refusals> refusals;  ///< null if `tutti` is empty
   int rank = 0;
   int size = 1;
   std::atomic<bool> freed{false};  ///< the MPI communicator no longer exists
@@ -29,10 +29,10 @@ void begin_communicators(Communicator world);
 /// thread. Valid as long as `comm`.
 Known* find_known(MPI_Comm comm);
 
-/// The same, but makes it if needed: then collective over `comm`; blocks. Any thread.
+/// As find_known(), but makes the Known if `comm` has none: then collective over `comm`; blocks. Any thread.
 Known* find_or_make_known(MPI_Comm comm);
 
-/// Releases all of them, before MPI_Finalize.
+/// Releases every Known. Called before MPI_Finalize.
 void end_communicators() noexcept;
 
 }  // namespace tutti::preload

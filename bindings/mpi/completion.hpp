@@ -1,11 +1,11 @@
-// What MPI's functions that complete requests do for those of tutti before they call MPI's, in C and in Fortran.
+// Completes tutti's requests in MPI_Wait, MPI_Test and their kin, before these call MPI. For C and for Fortran.
 #pragma once
 
 #include "bindings/mpi/interception.hpp"
 
 namespace tutti::preload {
 
-/// The calls library if tutti has open requests; else null.
+/// The functions of the calls library if tutti has open requests; else null.
 inline const Engine* concerned() noexcept {
   const Engine* const mine = engine();
   return mine != nullptr && mine->open->load(std::memory_order_acquire) > 0 ? mine : nullptr;
@@ -18,8 +18,8 @@ inline void settle(int count, const MPI_Request* requests) {
   if (const Engine* const mine = concerned()) mine->settle(count, requests);
 }
 
-/// Waits until one request at least is done. While there are open ones of tutti it asks MPI's `test`, which returns
-/// MPI's result and sets its argument if something is done; after that it calls MPI's `wait`.
+/// Waits until at least one request is done. While tutti has open requests in the list, it polls with `test`, a call of
+/// MPI that returns MPI's result and sets its argument if a request is done. Without such requests it calls `wait`.
 template <class Test, class Wait>
 int wait_for_some(int count, const MPI_Request* requests, const Test& test, const Wait& wait) {
   const Engine* const mine = concerned();

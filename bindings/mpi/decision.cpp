@@ -7,21 +7,21 @@
 namespace tutti::preload {
 namespace {
 
-/// The bytes of the data; nullopt for what has no number of bytes, a negative count or no type.
+/// The bytes of the data; nullopt for a negative count or MPI_DATATYPE_NULL.
 std::optional<std::int64_t> bytes_of(const Part& part) {
   if (part.count < 0 || part.type == library().handles.no_type) return {};
   return part.count * size_of_type(part.type);
 }
 
-/// The same of `one`, if `other`, which counts too unless it is MPI_IN_PLACE, has a number of bytes.
+/// The bytes of `one`; nullopt also if the count or type of `other` is wrong, unless `other` is MPI_IN_PLACE.
 std::optional<std::int64_t> bytes_of(const Part& one, const Part& other) {
   if (other.data != MPI_IN_PLACE && !bytes_of(other)) return {};
   return bytes_of(one);
 }
 
 /// The bytes that each rank sends or receives. MPI requires equal type signatures at sender and receiver, so all ranks
-/// compute the same number. nullopt for calls with count arrays, which may differ between ranks; and for wrong
-/// arguments, of which the others cannot know, so that tutti finds them.
+/// compute the same number. nullopt for calls with count arrays, which may differ between ranks, and for wrong
+/// arguments: tutti then gets the call, and refuses it.
 std::optional<std::int64_t> bytes_of(const Call& call, int rank) {
   const bool at_root = rank == call.root;
   switch (call.function) {

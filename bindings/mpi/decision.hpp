@@ -1,6 +1,6 @@
-// Decides whether tutti or MPI makes a call. All ranks must decide alike, or the program hangs. So the decision uses
-// only values that MPI requires to be equal on all ranks: the function, the communicator; for reductions the operator,
-// type and count; and the bytes per rank of calls without count arrays.
+// Decides whether tutti or MPI makes a call. All ranks must make the same decision, or the program hangs. The decision
+// therefore uses only values that MPI requires to be equal on all ranks: the function, the communicator; for reductions
+// the operator, type and count; and for calls without count arrays the bytes per rank.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct Policy {
 };
 
 struct Decision {
-  bool ours = false;
-  std::optional<Folding> folding;  ///< of a reduction that tutti can make
+  bool ours = false;               ///< true: tutti makes the call; false: MPI does
+  std::optional<Folding> folding;  ///< set for a reduction that tutti can make
 };
 
-/// `known` is that of the call's communicator, or null. Local.
+/// `known` is the Known of the call's communicator, or null. Local.
 Decision decide(const Call& call, const Known* known, const Policy& policy);
 
 }  // namespace tutti::preload

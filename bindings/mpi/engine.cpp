@@ -1,4 +1,4 @@
-// Makes each call with tutti or, as the program made it, with MPI.
+// Makes each call either with tutti, or with MPI and the program's own arguments.
 #include "bindings/mpi/engine.hpp"
 
 #include <array>
@@ -51,13 +51,13 @@ std::string listed(const auto& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// No deadline, since MPI has none: a rank may wait for the others for any time.
+/// Calls have no deadline, as in MPI: a rank may wait for the others for any time.
 const CallOptions& options() {
   static const CallOptions without_end{.timeout = no_deadline};
   return without_end;
 }
 
-/// Throws BadArgument for what tutti refuses, such as buffers that overlap.
+/// Launches the call. Throws BadArgument for arguments that tutti refuses, such as overlapping buffers.
 Work launch(const Translation& translation, Known& known) {
   try {
     Work work = known.tutti->launch(translation.collective(), options());
@@ -69,7 +69,7 @@ Work launch(const Translation& translation, Known& known) {
   }
 }
 
-/// A call that was not launched here. Returns MPI's error.
+/// Reports that this rank has not launched the call, to the other ranks and to the program. Returns MPI's error code.
 int refuse(const Call& call, bool with_request, Known& known, const std::exception& error) {
   const std::string function = "MPI_" + name_of(call.function, with_request);
   refuse_call(function, known, error.what());
@@ -77,7 +77,7 @@ int refuse(const Call& call, bool with_request, Known& known, const std::excepti
   return bad == nullptr ? report_failure(call.comm, error) : report_bad_argument(call.comm, function, *bad);
 }
 
-/// True for the error of an argument, which the other ranks may have right.
+/// True if `code` reports a wrong argument. Other ranks may have passed a correct one.
 bool is_of_argument(int code) {
   int error_class = MPI_ERR_OTHER;
   library().error_class(code, &error_class);
@@ -86,8 +86,8 @@ bool is_of_argument(int code) {
   return false;
 }
 
-/// MPI makes the call. Where it refuses a reduction, whose type and operator decide who makes it, other ranks may have
-/// given it to tutti, and wait there.
+/// Makes the call with MPI. If MPI refuses a reduction because of an argument, tells the other ranks: the type and
+/// operator decide who makes a reduction, so ranks with correct arguments may have given it to tutti, and wait.
 int make_by_mpi(const Call& call, bool with_request, const Original& original, Known* known) {
   const int result = original();
   if (result != MPI_SUCCESS && known != nullptr && known->tutti && is_reduction(call.function) &&
@@ -120,8 +120,8 @@ int run_ours(const Call& call, const Original& original, Known& known, const Dec
   }
 }
 
-/// All ranks make a communicator known in its first blocking call, whether tutti or MPI makes that call, because a
-/// wrong argument leads a rank to another choice.
+/// The first blocking call on an MPI communicator makes its Known, also if MPI makes the call. All ranks therefore make
+/// it in the same call, even if a wrong argument on one rank leads to another decision there.
 int run(const Call& call, const Original& original) {
   Known* const known = find_or_make_known(call.comm);
   const Decision decision = decide(call, known, policy);
@@ -181,7 +181,7 @@ Settings settings_here() {
   return settings;
 }
 
-/// MPI_Pack() must not change the bytes of an element or add a header.
+/// Checks that MPI_Pack() neither changes the bytes of an element nor adds a header.
 void check_packing() {
   const std::uint32_t value = 0x01020304;
   std::array<std::byte, 64> packed{};
@@ -256,7 +256,7 @@ const Engine* begin(void* handle) {
 extern "C" [[gnu::visibility("default")]] const tutti::preload::Engine* tutti_mpi_begin(void* library) {
   try {
     return tutti::preload::begin(library);
-  } catch (const std::exception& error) {  // from take_library(): fails on all ranks, as they have the same library
+  } catch (const std::exception& error) {  // from take_library(); it fails on all ranks, which have the same library
     tutti::log(tutti::LogLevel::warn, std::string("collectives stay with MPI: ") + error.what());
     return nullptr;
   }

@@ -1,5 +1,5 @@
-// The interface between the preload, which exports MPI's functions and links nothing else, and the library that it
-// opens after MPI's initialisation, which links libtutti and makes the calls.
+// The interface between the preload and the calls library. The preload exports MPI's functions and links only the C
+// library. After MPI's initialisation it opens the calls library, which links libtutti and makes the calls.
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,23 @@
 
 namespace tutti::preload {
 
-/// The functions of that library; it is used if all ranks can use tutti. They do not throw, and return MPI error codes.
-/// Any thread, within the program's MPI thread level.
+/// The functions of the calls library, which is used if all ranks can use tutti. The functions do not throw; they
+/// return MPI error codes. Any thread, within the program's MPI thread level.
 struct Engine {
   /// Makes a blocking call, with tutti or with MPI.
   int (*run)(const Call& call, const Original& original);
-  /// Starts a nonblocking call: with tutti, and stores its request in `request`; or with MPI, which stores it.
+  /// Starts a nonblocking call, with tutti or with MPI. With tutti it stores the new request in `request`; otherwise
+  /// MPI's function stores its own.
   int (*start)(const Call& call, MPI_Request* request, const Original& original);
 
   /// The number of tutti's open requests. While it is 0, all requests are MPI's.
   const std::atomic<int>* open;
-  /// Waits for those of the requests that are tutti's.
+  /// Waits for all requests of the list that are tutti's.
   void (*complete)(int count, const MPI_Request* requests);
-  /// Completes those of tutti's requests that are done, without waiting, and returns the number of the others.
+  /// Completes the requests of the list that are tutti's and done. Returns the number of tutti's requests that are not
+  /// done. Does not wait.
   int (*settle)(int count, const MPI_Request* requests);
-  /// Waits for any of tutti's requests for less than a millisecond, and lets MPI make progress.
+  /// Waits for any of tutti's requests in the list for less than a millisecond, and lets MPI make progress.
   void (*pause)(int count, const MPI_Request* requests);
 
   /// Called before MPI_Finalize: waits for open requests, and disconnects together with the other ranks.

@@ -12,7 +12,8 @@ namespace {
 
 int error_class = MPI_ERR_OTHER;
 
-/// One error code per text. The default handler aborts the job with it; MPI_Error_string() returns its text.
+/// Makes one error code per text. MPI's default handler aborts the job with the code; MPI_Error_string() returns the
+/// text.
 int code_of(const std::string& sentence) {
   static std::mutex mutex;
   static auto& codes = *new std::map<std::string, int>;

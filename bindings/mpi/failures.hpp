@@ -25,8 +25,8 @@ class BadArgument : public Error {
   int error_class_;
 };
 
-/// Logs the fault of an argument of `function`, and calls the communicator's error handler with the class. Returns the
-/// class if the handler returns.
+/// Logs that an argument of `function` is wrong, and calls the communicator's error handler with the error class.
+/// Returns the class if the handler returns.
 int report_bad_argument(MPI_Comm comm, const std::string& function, const BadArgument& error) noexcept;
 
 /// Calls the communicator's error handler with an error code that has the error's text. Returns the code if the handler

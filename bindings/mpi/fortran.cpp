@@ -1,4 +1,4 @@
-// The addresses that have a meaning of their own in Open MPI's Fortran.
+// The addresses of MPI_IN_PLACE and MPI_BOTTOM in Open MPI's Fortran.
 #include "bindings/mpi/fortran.hpp"
 
 #include <dlfcn.h>
@@ -8,8 +8,8 @@ namespace tutti::preload {
 constinit const void* fortran::in_places[2 * spellings] = {};
 constinit const void* fortran::bottoms[2 * spellings] = {};
 
-// The program's variable, and that of MPI's library where only a module of the program sees the library. A name that is
-// lacking becomes an address that no buffer has; null is MPI_BOTTOM of C.
+// Looks up the program's variables, and those of the MPI library in case only a module of the program links that
+// library. A missing name gets an address that no buffer has; it is not null, because null is C's MPI_BOTTOM.
 void find_fortran_addresses() noexcept {
   constexpr const char* in_place[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place__", "mpi_fortran_in_place",
                                       "MPI_FORTRAN_IN_PLACE"};

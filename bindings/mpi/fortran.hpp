@@ -1,8 +1,8 @@
-// MPI's functions of Fortran that the preload has to export beside those of C, as they call PMPI: under Open MPI all of
-// mpif.h's and of the module mpi_f08's, under MPICH and its kind the functions of mpi_f08 that have no buffer. All
-// others call C's.
+// Fortran functions of MPI that the preload must export besides the C functions, because they call PMPI functions
+// directly. Open MPI: all functions of mpif.h and of the module mpi_f08. MPICH and its derivatives: the functions of
+// mpi_f08 without a buffer. All other Fortran functions call the C functions.
 //
-// All arguments are addresses, whatever the compiler. The result of mpi_f08's functions may be absent.
+// With every compiler, all arguments are addresses. In mpi_f08, the argument for the result may be absent (null).
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace tutti::preload::fortran {
 using Fint = MPI_Fint;
 
 #ifdef OPEN_MPI
-/// The variables by which Fortran names special addresses, in the spellings of compilers. Set by
+/// The addresses of Fortran's variables MPI_IN_PLACE and MPI_BOTTOM, in each compiler's spelling of the symbol. Set by
 /// find_fortran_addresses().
 inline constexpr int spellings = 4;
 extern const void* in_places[2 * spellings];
 extern const void* bottoms[2 * spellings];
 
-/// C's form of a buffer.
+/// Converts a Fortran buffer address to the C one: MPI_IN_PLACE and MPI_BOTTOM have other values in C.
 inline void* at(void* data) noexcept {
   if (std::ranges::find(in_places, data) != std::end(in_places)) return MPI_IN_PLACE;
   if (std::ranges::find(bottoms, data) != std::end(bottoms)) return MPI_BOTTOM;
@@ -44,7 +44,7 @@ inline void give(Fint* result, int value) noexcept {
   if (result != nullptr) *result = value;
 }
 
-/// Calls MPI's function of Fortran and returns its result.
+/// Calls MPI's Fortran function and returns its result.
 template <Name name, class... Arguments>
 int call_fortran(Arguments... arguments) {
   Fint result = MPI_SUCCESS;
@@ -77,7 +77,7 @@ void start_call(Fint* request, Fint* result, const Describe& describe, Arguments
   give(result, code);
 }
 
-/// C's handles of requests; converted only if tutti has open ones.
+/// The C handles of Fortran requests; empty if tutti has no open requests.
 class Requests {
  public:
   Requests(int count, const Fint* requests) {
@@ -111,7 +111,7 @@ inline void settle_these(int count, const Fint* list) {
   settle(requests.count(), requests.handles());
 }
 
-/// MPI_Waitany, by this interface's functions.
+/// MPI_Waitany, made of the functions `waitany` and `testany` of one Fortran interface.
 template <Name waitany, Name testany>
 void wait_for_any(Fint* count, Fint* requests, Fint* index, void* status, Fint* result) {
   const Requests converted(*count, requests);
@@ -138,7 +138,7 @@ void wait_for_several(Fint* count, Fint* requests, Fint* done, Fint* indices, vo
   give(result, wait_for_some(converted.count(), converted.handles(), test, wait));
 }
 
-// The calls that the arguments describe.
+// The conversion of each function's arguments to a Call.
 #ifdef OPEN_MPI
 inline Call as_allreduce(void* in, void* out, Fint* count, Fint* type, Fint* op, Fint* comm) {
   return allreduce(at(in), at(out), *count, type_of(type), op_of(op), comm_of(comm));

@@ -1,4 +1,4 @@
-// The beginning and the end of a program's MPI, for the functions of C and of Fortran.
+// MPI_Init and MPI_Finalize under the preload, for the functions of C and of Fortran.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@ namespace tutti::preload {
 /// Ends the process with a message.
 [[noreturn]] void give_up(const char* what, const char* more) noexcept;
 
-/// Ends the process with a message if this preload is not the one of the program's MPI.
+/// Ends the process with a message if this preload was built for another MPI family than the program's.
 void check_family() noexcept;
 
 /// Called after MPI has been initialised. Collective over MPI_COMM_WORLD.
@@ -17,7 +17,7 @@ void begin() noexcept;
 /// Called before MPI_Finalize.
 void end() noexcept;
 
-/// Finds the variables by which Open MPI's Fortran names special addresses. Called before any collective.
+/// Finds the Fortran variables of Open MPI for MPI_IN_PLACE and MPI_BOTTOM. Called before any collective.
 void find_fortran_addresses() noexcept;
 
 /// `original` makes the program's call of MPI_Init or MPI_Init_thread.

@@ -92,7 +92,7 @@ struct Library {
   MPI_Comm own = {};
 };
 
-/// Looks up all functions and handles, and makes `own`. Throws Error{unsupported} with the first one that is missing.
+/// Looks up all functions and handles, and makes `own`. Throws Error{unsupported} with the first name that is missing.
 void take_library(void* handle);
 /// Frees `own`.
 void leave_library() noexcept;

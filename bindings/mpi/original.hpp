@@ -11,10 +11,11 @@ namespace tutti::preload {
 /// nothing.
 void* mpi_library() noexcept;
 
-/// A function of that library. Ends the process with a message if there is none of this name.
+/// A function of the MPI library. Ends the process with a message if the library has no function of this name.
 void* find_function(const char* name) noexcept;
 
-/// The function of this name that the program would call without the preload. Ends the process as above.
+/// The function of this name that the program would call without the preload. Ends the process with a message if there
+/// is none.
 void* find_next_function(const char* name) noexcept;
 
 /// A string literal as a template argument.
@@ -24,7 +25,7 @@ struct Name {
   char text[size];
 };
 
-/// Calls the function `name`, which `find` looks up once, with exactly these argument types.
+/// Calls the function `name` with exactly these argument types. `find` looks it up at the first call.
 template <auto find, Name name, class Result, class... Arguments>
 Result call_found(Arguments... arguments) {
   using Signature = Result (*)(Arguments...);
@@ -37,7 +38,7 @@ Result call_found(Arguments... arguments) {
   return function(arguments...);
 }
 
-/// Calls a function of C.
+/// Calls a C function of MPI.
 template <Name name, class Result = int, class... Arguments>
 Result call_original(Arguments... arguments) {
   return call_found<find_function, name, Result>(arguments...);

@@ -1,5 +1,5 @@
-// The preload library. It is also loaded into shells and launchers, so it runs nothing when it is loaded and links only
-// the C library; MPI and tutti are looked up when the program initialises MPI.
+// The preload library. It is also loaded into shells and launchers, so it runs no code when it is loaded, and links
+// only the C library. It looks up MPI and tutti when the program initialises MPI.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ void say(const char* what, const char* more) noexcept {
   if (bytes > 0) static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text)));
 }
 
-/// Opens the library beside this one that makes the calls. Prints the reason if it cannot be opened.
+/// Opens the calls library, which lies in the same folder as this library. Prints the reason if that fails.
 void* open_beside() noexcept {
   Dl_info self{};
   char path[4096] = "";
@@ -67,7 +67,7 @@ void begin() noexcept {
 
 void check_family() noexcept {
   void* const library = mpi_library();
-  // The handles of MPI's standard ABI are those of neither family and cannot be passed on.
+  // The handles of MPI's standard ABI differ from those of both MPI families, so they cannot be passed on.
   if (library == RTLD_DEFAULT && dlopen("libmpi_abi.so.0", RTLD_NOW | RTLD_NOLOAD) != nullptr)
     give_up("this program uses MPI's standard interface (libmpi_abi.so), for which there is no preload; run it without",
             " one, or build it against libmpi.so");
@@ -98,7 +98,7 @@ void* find_function(const char* name) noexcept {
 
 void* find_next_function(const char* name) noexcept {
   void* found = dlsym(RTLD_NEXT, name);
-  for (const char* soname : mpi::fortran_sonames)  // where only a module of the program sees them
+  for (const char* soname : mpi::fortran_sonames)  // if only a module of the program links these libraries
     if (void* const library = found == nullptr ? dlopen(soname, RTLD_NOW | RTLD_NOLOAD) : nullptr)
       found = dlsym(library, name);
   if (found == nullptr) give_up("the MPI of this program has no function of Fortran ", name);

@@ -1,5 +1,5 @@
-// Requests of tutti's nonblocking calls. For MPI they are generalized requests. They are completed by the program's
-// thread that waits or tests, never by a thread of tutti.
+// Requests of tutti's nonblocking calls. For MPI they are generalized requests. The program's thread that waits or
+// tests completes them, never a thread of tutti.
 #pragma once
 
 #include <mpi.h>
@@ -30,12 +30,12 @@ const std::atomic<int>& open_requests() noexcept;
 /// Makes an MPI request for the call. Returns MPI's result.
 int add_request(Open open, MPI_Request* request);
 
-// Defined as in Engine.
+// The functions complete, settle and pause of Engine.
 void complete_requests(int count, const MPI_Request* requests);
 int settle_requests(int count, const MPI_Request* requests);
 void pause_for_requests(int count, const MPI_Request* requests);
 
-/// Completes all requests, before MPI_Finalize.
+/// Waits for all requests and completes them. Called before MPI_Finalize.
 void end_requests() noexcept;
 
 }  // namespace tutti::preload

@@ -1,5 +1,5 @@
-// MPI's functions that complete requests, as the preload exports them. They complete tutti's requests first and then
-// call MPI's function, for which those are generalized requests like any others.
+// MPI's functions that complete requests, as the preload exports them. They first complete tutti's requests and then
+// call MPI's function. For MPI, tutti's requests are ordinary generalized requests.
 #include "bindings/mpi/completion.hpp"
 
 using namespace tutti::preload;

@@ -17,8 +17,8 @@ namespace tutti::preload {
 
 class Shadow {
  public:
-  /// Starts MPI's call, before tutti's call writes its result. Collective, like the call; does not block. Throws
-  /// Error{unsupported} if the data is larger than an int can count.
+  /// Starts MPI's call; must be called before tutti's call starts. Collective over the call's communicator; does not
+  /// block. Throws Error{unsupported} if the data is larger than an int can count.
   Shadow(const Call& call, const Collective& collective, const Known& known, const std::optional<Folding>& folding);
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;

@@ -30,7 +30,7 @@ Pool<Scratch::Block>& pool() {
   return all;
 }
 
-/// Maximum number of bytes per MPI_Pack or MPI_Unpack, as their positions are ints.
+/// Maximum number of bytes per MPI_Pack or MPI_Unpack, because their positions are ints.
 constexpr std::int64_t most_packed = std::int64_t{1} << 30;
 
 const Part& with_usable_type(const Part& part) {
@@ -46,7 +46,7 @@ void check_packed(int result, std::int64_t moved, std::int64_t expected) {
 
 }  // namespace
 
-// By another constructor, so that the destructor runs where this one throws.
+// Delegates to another constructor, so that the destructor runs if this constructor throws.
 Scratch::Scratch(std::size_t bytes) : Scratch() {
   block_ = pool().take();
   if (block_->capacity >= bytes) return;
@@ -91,7 +91,8 @@ Side::~Side() {
   if (holds_type_) library().type_free(&part_.type);
 }
 
-// A type of one element; MPI_Type_dup() would call the program's functions that copy attributes.
+// Makes a contiguous type of one element. MPI_Type_dup() is not used: it would call the program's functions that copy
+// attributes.
 void Side::hold_type() {
   if (direct_ || contiguous_ || holds_type_) return;
   MPI_Datatype same{};
@@ -106,8 +107,8 @@ void Side::hold(int created, MPI_Datatype type) {
   holds_type_ = true;
 }
 
-// At MPI_BOTTOM, which is null, a type has absolute addresses. MPICH's MPI_Pack() does not take that, so the elements
-// are addressed from elsewhere.
+// With MPI_BOTTOM, which is null, a type contains absolute addresses. MPICH's MPI_Pack() refuses a null address, so the
+// type is replaced by one with addresses relative to `origin`.
 void Side::give_address() {
   static char origin = 0;
   const int one = 1;
@@ -122,7 +123,7 @@ void Side::give_address() {
 
 void Side::check_places() const {
   if (part_.data == MPI_IN_PLACE) throw BadArgument(MPI_ERR_BUFFER, "MPI_IN_PLACE is not allowed for this buffer");
-  if (!contiguous_) return;  // the addresses may be in the type
+  if (!contiguous_) return;  // a null address is correct if the type contains absolute addresses
   for (int i = 0; i < static_cast<int>(blocks_.size()); ++i)
     if (blocks_[static_cast<std::size_t>(i)] > 0 && place_of(i) == nullptr)
       throw BadArgument(MPI_ERR_BUFFER, "a buffer is null");

@@ -1,5 +1,5 @@
-// One buffer of a call that moves data, as plain bytes: the program's memory if the data is contiguous there, else a
-// copy made with MPI_Pack and MPI_Unpack.
+// One buffer of a call that moves data, as plain bytes: the program's memory if its data is contiguous, else a copy
+// made with MPI_Pack and MPI_Unpack.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ class Scratch {
 class Side {
  public:
   /// `blocks` blocks of part.count elements each, or of part.counts[i]. Throws BadArgument for a negative count, a type
-  /// that cannot be used, MPI_IN_PLACE, and null where there is data.
+  /// that cannot be used, MPI_IN_PLACE, and a null address for a buffer that is not empty.
   Side(const Part& part, int blocks);
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
   ~Side();
 
-  /// Keeps what store() needs of the type, which the program may free before a nonblocking call is done.
+  /// Makes store() independent of the program's datatype, which the program may free before a nonblocking call is done.
   void hold_type();
 
   std::size_t bytes() const noexcept { return total_; }
@@ -45,13 +45,13 @@ class Side {
   std::byte* data() const noexcept { return direct_ ? direct_data_ : copy_.data(); }
   std::byte* block(int i) const noexcept { return data() + offset_of(i); }
 
-  /// Packs the data into the copy, if there is one: everything, or one block.
+  /// Packs all blocks, or one block, into the copy; does nothing if there is no copy.
   void load();
   void load(int block);
-  /// Unpacks the copy, if there is one, into the program's memory.
+  /// Unpacks the copy into the program's memory; does nothing if there is no copy.
   void store();
 
-  /// Packs all of the data into `copy`, of bytes() bytes, and unpacks it from there.
+  /// copy_out() packs all of the data into `copy`, which has bytes() bytes; copy_in() unpacks it.
   void copy_out(std::byte* copy) const;
   void copy_in(const std::byte* copy) const;
 
@@ -60,7 +60,7 @@ class Side {
   std::byte* place_of(int block) const noexcept;
   bool is_direct() noexcept;
   void check_places() const;
-  /// Commits the type, and uses it from now on. `created` is the result of the call that made it of the present type.
+  /// Commits `type` and uses it from now on. `created` is the result of the MPI call that made it from the old type.
   void hold(int created, MPI_Datatype type);
   void give_address();
   void pack(int block, std::byte* into) const;
@@ -71,7 +71,7 @@ class Side {
   void in_runs(int block, const Move& move) const;
 
   Part part_;
-  // copied from the program's arrays, which need not outlive a nonblocking call
+  // copies of the program's arrays, which the program may change during a nonblocking call
   std::vector<std::int64_t> counts_, displs_;
   const std::size_t size_;
   const std::int64_t extent_;

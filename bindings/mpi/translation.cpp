@@ -45,7 +45,7 @@ std::size_t checked(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
 
-/// The lists of counts and displacements that count at this rank are there.
+/// Throws BadArgument if a list of counts or displacements that this rank needs is null.
 void check_lists(const Call& call, int rank) {
   const auto check = [](bool there) {
     if (!there) throw BadArgument(MPI_ERR_ARG, "a list of counts or displacements is null");
@@ -157,7 +157,7 @@ void Translation::reduce(const Call& call, const Folding& folding) {
   collective_.out = {out, has_result ? count : 0, folding.dtype};
 }
 
-// In place, MPI expects the result at the start of the buffer; tutti writes it to this rank's block.
+// For a call in place, MPI requires the result at the start of the buffer, but tutti writes it to this rank's block.
 void Translation::scatter_reduced(const Call& call, const Folding& folding) {
   const auto width = static_cast<std::size_t>(folding.width);
   std::size_t total = 0, own = 0;

@@ -1,4 +1,4 @@
-// Converts an MPI call to a Collective: buffers become elements or bytes, MPI_IN_PLACE tutti's form of it.
+// Converts an MPI call to a Collective. Buffers become elements or bytes; MPI_IN_PLACE becomes tutti's form of it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Translation {
   Translation& operator=(const Translation&) = delete;
 
   const Collective& collective() const noexcept { return collective_; }
-  /// For a nonblocking call: keeps what finish() needs of the program's handles, which it may free at once.
+  /// For a nonblocking call: makes finish() independent of the program's datatypes, which the program may free at once.
   void outlive_the_call();
   /// Copies the result to the program's buffer. Called once, when the call has succeeded.
   void finish();

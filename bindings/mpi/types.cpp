@@ -63,7 +63,7 @@ std::optional<Op> logical_op(MPI_Op op) noexcept {
 
 struct Envelope {
   int integers = 0, addresses = 0, combiner = MPI_COMBINER_NAMED;
-  bool large = false;  ///< has large counts, which the functions before MPI 4 cannot return
+  bool large = false;  ///< the type has MPI_Count counts, which the functions before MPI 4 cannot return
 };
 
 Envelope envelope_of(MPI_Datatype type) {
@@ -116,7 +116,7 @@ std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept {
   return Folding{known->dtype, *wanted, known->sort == Sort::complex ? 2 : 1};
 }
 
-// MPI has no question for it, but MPI_Pack() returns the error.
+// MPI has no function to test this. MPI_Pack() of no elements returns an error for a type that is not usable.
 bool is_usable(MPI_Datatype type) noexcept {
   if (find(type) != nullptr) return true;
   if (type == library().handles.no_type) return false;

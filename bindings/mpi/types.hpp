@@ -22,7 +22,7 @@ struct Folding {
 void note_types(void* library);
 
 /// The reduction for a type and operator; nullopt if MPI must make it: derived types, pairs, user-defined operators,
-/// and combinations that MPI does not define. The same on all ranks, because type and operator are.
+/// and combinations that MPI does not define. Equal on all ranks, because MPI requires equal types and operators.
 std::optional<Folding> folding_of(MPI_Datatype type, MPI_Op op) noexcept;
 
 /// False for MPI_DATATYPE_NULL and types that are not committed.
@@ -31,7 +31,7 @@ bool is_usable(MPI_Datatype type) noexcept;
 /// True if the bytes of consecutive elements in memory equal the output of MPI_Pack().
 bool is_contiguous(MPI_Datatype type);
 
-/// The data bytes of an element, and the distance from one element to the next. Any type but MPI_DATATYPE_NULL.
+/// size: the data bytes of an element. extent: the bytes from one element to the next. Any type but MPI_DATATYPE_NULL.
 std::int64_t size_of_type(MPI_Datatype type);
 std::int64_t extent_of_type(MPI_Datatype type);
 

@@ -14,7 +14,7 @@ constexpr int looks = 4;
 
 /// A receive that no message matches. Testing it drives MPI's progress; MPI_Iprobe does not in MPICH 4.0.
 struct Mover {
-  std::mutex mutex;  // guards `never_met`: one thread drives MPI for all
+  std::mutex mutex;  // guards `never_met`; one thread at a time drives MPI
   MPI_Request never_met{};
   char room = 0;
 };

@@ -8,12 +8,12 @@
 
 namespace tutti::preload {
 
-/// Makes a receive that is used to drive MPI's progress. Local. Call it after take_library().
+/// Posts an MPI receive that never completes; testing it drives MPI's progress. Local. Call it after take_library().
 void begin_waiting();
 void end_waiting() noexcept;
 
-/// Blocks until `work`, a call of `known`, is done, driving MPI's progress meanwhile: a peer may first need to send an
-/// MPI message, which this rank's MPI must receive, before it joins the call. Throws the error of the work.
+/// Blocks until `work`, a call of `known`, is done. Drives MPI's progress meanwhile, because a peer may have to send an
+/// MPI message to this rank before it joins the call. Throws the error of the work.
 void wait_for_work(const Work& work, Known& known);
 
 /// Waits for any of `works` for less than a millisecond, then drives MPI's progress.

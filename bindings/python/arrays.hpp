@@ -25,11 +25,11 @@ struct Array {
   bindings::View view;
   std::vector<std::int64_t> shape = {};
   std::vector<std::int64_t> strides = {};   ///< in bytes; empty: contiguous, row-major
-  Device device = {};                       ///< index -1: a CUDA array whose object does not give its device
+  Device device = {};                       ///< index -1: a CUDA array whose device is unknown
   std::optional<std::int64_t> stream = {};  ///< the stream that the producer names
   bool read_only = false;
   bool objects = false;   ///< whether items are, or contain, references to Python objects
-  std::string type = {};  ///< what the object calls the type of its items: a format or a typestr; for messages
+  std::string type = {};  ///< the object's own name of the item type, a format or a typestr; for error messages
   std::shared_ptr<void> holder = {};
 
   std::size_t items() const noexcept;
@@ -46,8 +46,8 @@ struct Wish {
   std::optional<std::int64_t> stream{};  ///< the caller's stream, for device memory
 };
 
-/// The memory of a Python object. What is only read may also be what has __array__(), which may make a copy. Throws
-/// TypeError if it is not an array, holds Python objects, or is read-only for Access::writes.
+/// The memory of a Python object. For Access::reads, also of an object that only has __array__(), which may copy.
+/// Throws TypeError if the object is no array, holds Python objects, or is read-only for Access::writes.
 Array array_of(nb::handle object, Access access, const Wish& wish);
 
 /// Copies between a strided array and contiguous memory.

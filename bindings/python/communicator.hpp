@@ -15,7 +15,8 @@
 
 namespace tutti::python {
 
-/// A Communicator that is destroyed without the GIL, because the last one disconnects from the other ranks.
+/// A Communicator that is destroyed without the GIL: destroying the last handle disconnects from the other ranks, which
+/// may block.
 class PyCommunicator {
  public:
   explicit PyCommunicator(Communicator made, nb::object keep = {}) : made_(std::move(made)), keep_(std::move(keep)) {}
@@ -36,7 +37,8 @@ class PyCommunicator {
 
 using Class = nb::class_<PyCommunicator>;
 
-/// Defines a method f(communicator, options, arguments...). The keyword arguments that all calls have follow its own.
+/// Defines a method that calls f(communicator, options, arguments...). After its own arguments it has the keyword
+/// arguments of all calls.
 template <class... Arguments, class... Extra>
 void def_call(Class& type, const char* name, nb::any (*f)(Communicator&, const Options&, Arguments...),
               const Extra&... extra) {
@@ -51,7 +53,7 @@ void def_call(Class& type, const char* name, nb::any (*f)(Communicator&, const O
       nb::arg("algorithm") = nb::none(), nb::arg("stream") = nb::none(), nb::arg("dtype") = nb::none());
 }
 
-/// A function of a Python module beside this one: helper("_arrays", "empty").
+/// A function of a Python module in the same package: helper("_arrays", "empty").
 nb::object helper(const char* module, const char* function);
 
 void def_reductions(Class& type);  // reductions

@@ -21,7 +21,7 @@ struct Kept {
   std::vector<Operand> operands;
 };
 
-/// Guarded by `mutex`, under which no Python code runs.
+/// `calls` is guarded by `mutex`. No Python code runs while `mutex` is locked.
 struct Keeper {
   std::mutex mutex;
   std::vector<Kept> calls;
@@ -118,7 +118,7 @@ void call_back(const Work& work, nb::object object, nb::object callback) {
   work.then([hand_over](const Status&) { hand_over(); });
 }
 
-// In a forked child there is no thread to stop, and the calls in flight belong to the parent.
+// A forked child has no thread to stop, and the calls in flight belong to the parent process.
 void stop_threads() {
   Completer& here = completer();
   if (here.generation != fork_generation()) return;

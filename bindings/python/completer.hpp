@@ -1,4 +1,5 @@
-// Calls whose Python objects are gone, and Python callbacks. In neither case does a thread of libtutti take the GIL.
+// Keeps calls alive whose Python objects are gone, and runs Python callbacks. No thread of libtutti takes the GIL for
+// either.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,10 +13,10 @@ namespace tutti::python {
 /// Keeps a call and its operands alive until the call is done. GIL held.
 void keep_until_done(Communicator communicator, Work work, std::vector<Operand> operands);
 
-/// Releases kept calls that are done. GIL held; cheap if there are none.
+/// Releases the kept calls that are done. GIL held; cheap if no calls are kept.
 void let_go_of_the_done();
 
-/// Calls callback(object) when the work is done, on the thread for callbacks. GIL held.
+/// Makes the callback thread call callback(object) when the work is done. GIL held.
 void call_back(const Work& work, nb::object object, nb::object callback);
 
 }  // namespace tutti::python

@@ -11,7 +11,7 @@ namespace {
 
 using Maybe = std::optional<PyCommunicator>;
 
-/// Makes a group without holding the GIL.
+/// Calls `make`, which makes a group, without holding the GIL.
 template <class Maker>
 Maybe made(const Maker& maker) {
   const nb::gil_scoped_release released;

@@ -24,7 +24,7 @@ void raise(const std::exception_ptr& caught, void* /*unused*/) {
   }
 }
 
-/// A descriptor for event loops, which becomes readable when one of its calls is done.
+/// A descriptor for event loops. It becomes readable when one of the calls that it was passed to is done.
 struct Event {
   std::shared_ptr<Descriptor> descriptor;
 };

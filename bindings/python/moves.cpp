@@ -51,7 +51,8 @@ std::vector<std::size_t> gathered_rows(Communicator& of, std::size_t mine) {
   return {all.begin(), all.end()};
 }
 
-/// The counts of allgatherv and gatherv: checked, or asked for, once everything else has been found to be right.
+/// Determines the counts of allgatherv and gatherv: checks the given ones, or gathers them (blocks). Gathers only after
+/// the other arguments have been checked.
 void settle_counts(Submission& to, Communicator& of, const Operand& given, const nb::object& out, Counts& counts) {
   if (counts) return check_counts(of, *counts);
   out.is_none() ? void(with_rows(given.array, 0)) : to.check(out);
@@ -61,7 +62,7 @@ void settle_counts(Submission& to, Communicator& of, const Operand& given, const
 nb::any broadcast(Communicator& of, const Options& options, nb::any data, int root) {
   Submission to(of, options, Kind::broadcast);
   to.call.root = root;
-  to.call.out = to.out(of.rank() == root ? to.read(data) : to.change(data));  // the root's is only read
+  to.call.out = to.out(of.rank() == root ? to.read(data) : to.change(data));  // the call only reads the root's data
   return as_any(to.run(data, Submission::is_number(data) ? Outcome::number : Outcome::object));
 }
 
@@ -112,7 +113,7 @@ nb::any gatherv(Communicator& of, const Options& options, nb::any data, Counts c
   return as_any(to.run(out));
 }
 
-/// The result array: `out`, or one like `data`, which ranks that receive have to give for its type and shape.
+/// The result array: `out`, or a new array like `data`. Ranks other than the root must pass one of the two.
 nb::object place_of_block(const nb::object& out, const nb::object& data, std::size_t rows, const Submission& to) {
   if (!out.is_none()) return out;
   if (data.is_none())

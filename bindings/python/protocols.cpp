@@ -18,7 +18,7 @@ using bindings::View;
 
 View named(std::string_view name) { return *bindings::find_view(name); }
 
-/// Items of an unknown type can only be moved.
+/// The view for items of an unknown type: bytes, which can be moved but not reduced.
 View opaque(std::size_t item_bytes) {
   View view = named("bytes");
   view.elements = item_bytes;
@@ -31,7 +31,7 @@ bool is_swapped(char order) {
   return std::endian::native == std::endian::little ? is_big : is_little;
 }
 
-/// From the kind (the letter of __array_interface__: int, uint, float, complex or bool) and the size in bytes.
+/// The view for a kind (the letter in __array_interface__: int, uint, float, complex or bool) and a size in bytes.
 View view_of(char kind, std::size_t bytes) {
   const auto number = [&](const char* letter) { return named(letter + std::to_string(bytes * 8)); };
   const bool whole = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
@@ -43,7 +43,7 @@ View view_of(char kind, std::size_t bytes) {
   return opaque(bytes);
 }
 
-/// From a format string of the struct module for one item.
+/// The view for a format string of the struct module for one item.
 View view_of_format(const char* format, std::size_t bytes) {
   if (format == nullptr) return view_of('u', bytes);
   std::string_view text = format;
@@ -62,7 +62,7 @@ View view_of_format(const char* format, std::size_t bytes) {
 
 constexpr int deepest_record = 64;
 
-/// Returns true if an item of this buffer format is a Python object or contains one. Field names stand between colons.
+/// True if an item of this buffer format is, or contains, a Python object. Field names are between colons.
 bool has_objects(const char* format) {
   bool in_name = false;
   for (const char* at = format; at != nullptr && *at != '\0'; ++at) {
@@ -72,7 +72,7 @@ bool has_objects(const char* format) {
   return false;
 }
 
-/// The same of the types in `descr` of an array's interface: (name, type[, shape]), where a type may be such a list.
+/// The same for `descr` of an array's interface, a list of (name, type[, shape]); a type may be such a list again.
 bool has_objects(nb::handle descr, int depth = 0) {
   if (depth > deepest_record) throw nb::type_error("the array's interface has records within records without end");
   for (nb::handle field : descr) {
@@ -91,7 +91,7 @@ struct ReleaseBuffer {
   }
 };
 
-/// Null, with a Python error, if the object shows no such buffer.
+/// Null, with a Python error set, if the object has no buffer for these flags.
 std::shared_ptr<Py_buffer> buffer_of(nb::handle object, int flags) {
   std::unique_ptr<Py_buffer> buffer(new Py_buffer);
   if (PyObject_GetBuffer(object.ptr(), buffer.get(), flags) != 0) return nullptr;
@@ -100,8 +100,8 @@ std::shared_ptr<Py_buffer> buffer_of(nb::handle object, int flags) {
 
 [[noreturn]] void refuse_mask() { throw nb::type_error("the array is masked; fill it, or give its data and its mask"); }
 
-/// True for a numpy.ma.MaskedArray that has some, whose buffer says nothing of them. NumPy's own arrays are of no class
-/// made by Python.
+/// True for a numpy.ma.MaskedArray with masked items, which its buffer does not show. The check of the type is fast for
+/// NumPy's own arrays: their class is not defined in Python.
 bool has_masked_items(nb::handle object) {
   if (!PyType_HasFeature(Py_TYPE(object.ptr()), Py_TPFLAGS_HEAPTYPE) || !nb::hasattr(object, "mask")) return false;
   const nb::object mask = object.attr("mask");
@@ -170,7 +170,7 @@ void take(const dlpack::Tensor& tensor, Array& array) {
     throw nb::type_error("the array is on a device that is neither the host nor CUDA");
 }
 
-/// Asks for DLPack 1.0, which says whether the memory is read-only. Older producers do not accept `max_version`.
+/// Requests DLPack 1.0, which states whether the memory is read-only. Older producers do not accept `max_version`.
 nb::object capsule_of(nb::handle object, const Wish& wish) {
   nb::dict options;
   if (wish.stream) options["stream"] = *wish.stream;
@@ -220,7 +220,7 @@ namespace {
 
 bool is_given(const nb::dict& fields, const char* name) { return fields.contains(name) && !fields[name].is_none(); }
 
-/// typestr: byte order, kind, and the size in bytes, of text in characters; NumPy says "|O" of objects.
+/// Reads typestr: byte order, kind, and the size in bytes, or in characters for text. NumPy has "|O" for objects.
 void take_type(const nb::dict& fields, Array& array) {
   array.type = nb::cast<std::string>(fields["typestr"]);
   const std::string& type = array.type;
@@ -245,7 +245,7 @@ void take_shape(const nb::dict& fields, Array& array) {
     for (nb::handle one : fields["strides"]) array.strides.push_back(nb::cast<std::int64_t>(one));
 }
 
-/// Memory in a buffer, in which every item has to lie.
+/// Takes the memory from the buffer of `object`. Throws ValueError if not every item lies in the buffer.
 void take_from_buffer(nb::handle object, const nb::dict& fields, Array& array) {
   const std::shared_ptr<Py_buffer> owner = buffer_of(object, PyBUF_SIMPLE);
   if (!owner) throw nb::python_error();
@@ -279,7 +279,7 @@ void take_address(nb::handle object, const nb::dict& fields, Array& array) {
   array.holder = kept(object);
 }
 
-/// The fields of an interface, of which the type and the shape are taken; nullopt if the object has none.
+/// The fields of an object's interface; nullopt if the object does not have it. Stores type and shape in `array`.
 std::optional<nb::dict> described(nb::handle object, const char* interface, Array& array) {
   if (!nb::hasattr(object, interface)) return {};
   auto fields = nb::cast<nb::dict>(object.attr(interface));
@@ -294,7 +294,7 @@ std::optional<nb::dict> described(nb::handle object, const char* interface, Arra
 bool by_array_interface(nb::handle object, Array& array) {
   const auto fields = described(object, "__array_interface__", array);
   if (!fields) return false;
-  if (array.objects) return true;  // refused, wherever they are
+  if (array.objects) return true;  // the caller refuses Python objects, so their memory is not needed
   if (!is_given(*fields, "data"))
     take_from_buffer(object, *fields, array);
   else if (nb::isinstance<nb::tuple>((*fields)["data"]))

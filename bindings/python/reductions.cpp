@@ -6,7 +6,7 @@ namespace {
 
 nb::any as_any(nb::object object) { return nb::borrow<nb::any>(object); }
 
-/// allreduce and reduce of an integer of Python's, where the result tells whether it fits into 64 bits.
+/// allreduce and reduce of a Python integer. The result raises OverflowError if it does not fit into 64 bits.
 nb::any reduce_integer(Communicator& of, const Options& options, Kind kind, nb::handle data, const std::string& op,
                        int root) {
   const bool here = kind == Kind::allreduce || of.rank() == root;

@@ -14,9 +14,9 @@ namespace {
 
 constexpr Seconds between_looks(0.1);
 
-/// A number, date or record of NumPy's; text is none, and what is bytes is an array of them.
+/// True for a number, date or record of NumPy. False for texts, and for bytes, which are treated as an array.
 bool is_numpy_scalar(nb::handle object) {
-  static PyObject* generic = nullptr;  // never released, as the module may outlive the interpreter's own state
+  static PyObject* generic = nullptr;  // never released, because the module may outlive the interpreter's own state
   if (generic == nullptr) {
     PyObject* const numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");  // borrowed
     if (numpy == nullptr || !nb::hasattr(numpy, "generic")) return false;
@@ -38,7 +38,7 @@ std::vector<std::int64_t> integers_in(const Operand& operand) {
   return all;
 }
 
-/// From the sums of the lower and of the upper halves.
+/// The sum of integers, computed from the sums of their lower and of their upper halves.
 nb::object sum_in(const Operand& operand) {
   const std::vector<std::int64_t> halves = integers_in(operand);
   __extension__ using Wide = __int128;
@@ -51,7 +51,7 @@ nb::object sum_in(const Operand& operand) {
 nb::object product_in(const Operand& operand) {
   const std::vector<std::int64_t> factors = integers_in(operand);
   if (std::ranges::count(factors, 0) > 0) return nb::int_(0);
-  constexpr std::uint64_t most = std::uint64_t{1} << 63;  // of a negative product
+  constexpr std::uint64_t most = std::uint64_t{1} << 63;  // largest magnitude of a negative product
   std::uint64_t magnitude = 1;
   bool negative = false, fits = true;
   for (const std::int64_t factor : factors) {
@@ -154,7 +154,7 @@ void PyWork::finish() {
     case Outcome::integer_sum: result_ = sum_in(operands_.back()); break;
     case Outcome::integer_product: result_ = product_in(operands_.back()); break;
   }
-  finished_ = true;  // only now: each wait() raises OverflowError
+  finished_ = true;  // after the switch, so that every wait() raises OverflowError again
   operands_.clear();
 }
 

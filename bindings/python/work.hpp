@@ -33,8 +33,8 @@ struct Operand {
   std::byte* data() const noexcept { return own ? own.get() : array.data; }
 };
 
-/// The result of a call: the object that was passed in, or the source of a message; or of the last operand, a number of
-/// the type of that object, the sum of Python's integers, or their product.
+/// The kind of a call's result: the object that was passed in; the source rank of a message; or a number that is made
+/// of the last operand: one of the type of that object, or the sum or product of Python integers.
 enum class Outcome { object, source, number, integer_sum, integer_product };
 
 /// A call that has started. Not copyable. All members are used with the GIL held.
@@ -43,11 +43,11 @@ class PyWork {
   PyWork(Communicator communicator, Work work, std::vector<Operand> operands, nb::object result, Outcome outcome);
   PyWork(PyWork&&) noexcept = default;
   PyWork& operator=(PyWork&&) = delete;
-  /// Does not wait: a call that is not done is kept alive until it is.
+  /// Does not wait. A call that is not done is kept alive until it is done.
   ~PyWork();
 
-  /// Waits without the GIL, checking for signals ten times per second; if a signal handler raises, aborts the
-  /// communicator. Throws TimeoutError after `timeout` seconds; the call continues.
+  /// Waits without the GIL. Checks for signals ten times per second; if a signal handler raises, aborts the
+  /// communicator. Throws TimeoutError after `timeout` seconds; the call then continues.
   nb::object wait(std::optional<double> timeout);
   bool done() const noexcept { return work_.done(); }
   nb::object result();
@@ -80,20 +80,20 @@ class Submission {
   const Operand& change(nb::handle object, const char* argument = "data");
   /// Throws as write() would.
   void check(nb::handle object, const char* argument = "out") const;
-  /// An array of which only shape and type are wanted.
+  /// The array `object`, of which only shape and type are used.
   Array look(nb::handle object, const char* argument = "data") const;
-  /// Memory of this call's own for `count` numbers like that operand.
+  /// Adds memory of this call's own for `count` numbers of the type of `operand`.
   const Operand& numbers_like(const Operand& operand, std::size_t count = 1);
-  /// An integer in two halves, whose sums do not overflow. Throws OverflowError if it does not fit into 64 bits.
+  /// Adds an integer as two halves, whose sums do not overflow. Throws OverflowError if it does not fit into 64 bits.
   const Operand& halves(nb::handle integer);
-  /// A number of Python or NumPy.
+  /// True for a number of Python or NumPy.
   static bool is_number(nb::handle object);
-  /// A number of Python's that is an integer, and no bool.
+  /// True for an integer of Python that is no bool.
   static bool is_integer(nb::handle object);
 
   ConstBuffer in(const Operand& operand) const;
   Buffer out(const Operand& operand) const;
-  /// Throws TypeError if the elements can only be moved.
+  /// The reduction for the operand's type. Throws TypeError if the type has no reductions.
   Reduction reduction(const Operand& operand, const std::string& op, double factor) const;
   /// Converts counts of rows to counts of library elements.
   std::vector<std::size_t> counts(const std::vector<std::size_t>& rows, const Operand& operand) const;
@@ -113,8 +113,8 @@ class Submission {
   std::vector<Operand> operands_;
 };
 
-/// Called before the interpreter exits: stops the callback thread, so that no thread uses Python afterwards, and waits
-/// a limited time for kept calls.
+/// Called before the interpreter exits. Stops the callback thread, so that no thread uses Python afterwards, and waits
+/// at most 2 s for kept calls.
 void stop_threads();
 
 }  // namespace tutti::python

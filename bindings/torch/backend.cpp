@@ -71,7 +71,7 @@ Communicator connect_world(const Origin& origin, milliseconds timeout) {
   patience = std::max(patience, seconds(timeout).count());
   if (origin.rank == 0) warn_of_unknown(bootstrap.settings);
   if (origin.size > 1) {
-    // A store may be used by several groups with the same name, one after the other; each is a job of its own.
+    // Several groups with the same name may use one store, one after the other. Each group is a job of its own.
     bootstrap.settings.job.clear();
     bootstrap.settings.secret.clear();
     launchers::join_others(bootstrap, adapt(origin.store));
@@ -145,7 +145,7 @@ void Backend::leave(Seconds patience) {
       if (auto work = one.lock()) messages.push_back(std::move(work));
     messages_.clear();
   }
-  for (const auto& work : messages) work->cancel();  // nobody will wait for these
+  for (const auto& work : messages) work->cancel();  // no rank will wait for these messages
   messages.clear();
   if (!Completer::instance().drain(*group_, deadline_in(patience))) {
     group_->abort("rank " + std::to_string(rank_) + " has left the process group");
@@ -206,7 +206,8 @@ void Backend::count_in(const tutti::Work& collective) {
   collectives_.push_back({CallbackQueue::current(), collective});
 }
 
-/// Those whose order with the next one of this thread is the same on all ranks.
+/// The collectives in flight that were launched in the same place as the next one of this thread: outside of callbacks,
+/// or by the same CallbackQueue. Their order is the same on all ranks.
 std::vector<tutti::Work> Backend::earlier_collectives() {
   std::vector<tutti::Work> found;
   const std::lock_guard lock(mutex_);

@@ -25,8 +25,8 @@ struct Origin {
   std::string id = {};                     ///< name of the group, the same on its members
 };
 
-/// Implements c10d::Backend, which documents the calls. Beyond Gloo it supports tensors with any strides, all_gather
-/// and all_to_all of lists of different sizes, PREMUL_SUM and int16.
+/// Implements c10d::Backend, which documents the calls. Unlike Gloo it also supports tensors with any strides,
+/// all_gather and all_to_all of lists of different sizes, PREMUL_SUM and int16.
 ///
 /// Threads: any. The caller makes sure that all ranks issue the calls of a group in the same order. Errors: wrong
 /// arguments throw RuntimeError from the call; all other errors are DistBackendError from Work::wait().
@@ -43,8 +43,7 @@ class Backend final : public c10d::Backend {
   Backend(const Origin& origin, c10::intrusive_ptr<Options> options);
   ~Backend() override;
 
-  /// shutdown() of all live Backends, with a timeout of `patience` each. Afterwards no thread of this module uses
-  /// Python.
+  /// Shuts down all live Backends, each with a timeout of `patience`. Afterwards no thread of this module uses Python.
   static void leave_all(Seconds patience);
 
   const std::string getBackendName() const override { return group_->name(); }

@@ -50,14 +50,14 @@ void CallbackQueue::push(Callback callback) {
     queue_.push_back(std::move(callback));
   }
   const auto wake = [self = shared_from_this()](c10::ivalue::Future&) {
-    { const std::lock_guard lock(self->mutex_); }  // the thread is now in its wait, or has not looked yet
+    { const std::lock_guard lock(self->mutex_); }  // the thread now either waits or has yet to check: no lost wake-up
     self->changed_.notify_all();
   };
   after->addCallback(wake, false);
 }
 
-/// The first callback that may run. One whose future is not completed keeps back those behind it, unless either belongs
-/// to a message: messages complete in any order.
+/// The first callback that may run. A callback whose future is not completed blocks the later ones, unless one of the
+/// two belongs to a send or receive, which complete in any order.
 std::deque<Callback>::iterator CallbackQueue::next() {
   bool blocked = false;
   for (auto one = queue_.begin(); one != queue_.end(); ++one) {
@@ -89,7 +89,7 @@ void CallbackQueue::run_one(std::unique_lock<std::mutex>& lock, std::deque<Callb
   Completer::instance().block_if_closed();
   one.run();
   const std::shared_ptr<Group> group = one.group;
-  one = {};  // before release(), as it may take the GIL
+  one = {};  // before release(), because destroying the callback may take the GIL
   Completer::instance().release(*group);
   lock.lock();
   for (; !nested_.empty(); nested_.pop_back()) queue_.push_front(std::move(nested_.back()));

@@ -1,4 +1,4 @@
-// Completer: threads that complete Works, because that may run callbacks and free tensors.
+// Completer: threads that complete Works; see completer.hpp.
 #include "bindings/torch/completer.hpp"
 
 #include "bindings/torch/work.hpp"
@@ -7,7 +7,7 @@
 #include "tutti/threads.hpp"
 
 namespace tutti::torch_binding {
-// A forked child does not have the threads, and the mutex may be locked: it makes a new instance.
+// A forked child makes a new instance: it does not have the threads, and the old mutex may be locked.
 Completer& Completer::instance() {
   static std::mutex mutex;
   static Completer* one = nullptr;
@@ -22,7 +22,7 @@ Completer& Completer::instance() {
 
 void Completer::expect(Group& group) {
   const std::lock_guard lock(mutex_);
-  if (threads_ == 0) {  // here an error reaches the caller
+  if (threads_ == 0) {  // here, and not in hand_over(), an error reaches the caller
     start_thread("completes calls for torch", [this] { run(); }).detach();
     ++threads_;
   }
@@ -41,7 +41,7 @@ void Completer::hand_over(c10::intrusive_ptr<Work> work) {
   try {
     start_thread("completes calls for torch", [this] { run(); }).detach();
     ++threads_;
-  } catch (const Error& error) {  // those that there are do it later
+  } catch (const Error& error) {  // the existing threads complete the work later
     log(LogLevel::warn, error.what());
   }
 }
@@ -52,7 +52,7 @@ void Completer::release(Group& group) {
   left_.notify_all();
 }
 
-// With the mutex released. A thread that ended instead would destroy what it holds.
+// wait() releases the mutex. The thread must not end, because it would destroy Python objects that it holds.
 void Completer::block_for_ever(std::unique_lock<std::mutex>& lock) {
   left_.wait(lock, [] { return false; });
 }

@@ -1,4 +1,5 @@
-// Completer: threads that complete Works, because that may run callbacks and free tensors.
+// Completer: threads that complete Works. Completion may run callbacks and free tensors, so the thread that drives
+// progress must not do it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -14,8 +15,8 @@ namespace tutti::torch_binding {
 
 class Work;
 
-/// Threads are started when all others are busy, up to eight. The thread that drives progress only hands Works over.
-/// Callbacks that Python attaches have queues of their own (CallbackQueue), so these threads run those of C++ alone.
+/// A new thread is started when all others are busy, up to eight. The thread that drives progress only hands Works
+/// over. These threads run callbacks of C++ only; callbacks of Python run in a CallbackQueue.
 ///
 /// A thread drops its reference to a Work last, because that may free tensors, which takes the GIL. close() makes sure
 /// that no thread does so while Python exits.
@@ -24,17 +25,18 @@ class Completer {
   /// The instance of this process; never destroyed.
   static Completer& instance();
 
-  /// Announces that a Work of the group will be handed over, or a callback run.
+  /// Announces a Work of the group that will be handed over, or a callback that will run. Throws Error if a thread is
+  /// needed and cannot be started.
   void expect(Group& group);
   void hand_over(c10::intrusive_ptr<Work> work);
-  /// Takes back what expect() announced.
+  /// Ends one announcement of expect().
   void release(Group& group);
   /// Blocks until all announced Works of the group have been completed and released, and its callbacks have run.
   /// Returns false at `until`. Call it without the GIL.
   bool drain(Group& group, Deadline until);
-  /// From now on no thread uses Python: Works that are handed over later are leaked.
+  /// Afterwards these threads no longer use Python, and Works that are handed over are leaked.
   void close();
-  /// Blocks for ever after close(); for threads that are about to use Python.
+  /// For threads that are about to use Python: returns at once before close(), blocks for ever after it.
   void block_if_closed();
 
  private:

@@ -25,7 +25,7 @@ std::exception_ptr translated(const Error& error, std::string_view call, std::ch
   std::string why = error.what();
   switch (error.code()) {
     case Code::timeout:
-      why.erase(std::min(why.rfind(". Raise "), why.size()));  // a setting that the group's limit takes the place of
+      why.erase(std::min(why.rfind(". Raise "), why.size()));  // advice on a setting that the group's timeout overrides
       return backend_error(timed_out(call, limit, why + group_over));
     case Code::peer_lost: return backend_error("tutti: connection closed by peer: " + why);
     case Code::invalid:

@@ -17,7 +17,7 @@ std::exception_ptr translated(const Error& error, std::string_view call, std::ch
 /// A DistBackendError with this text.
 std::exception_ptr backend_error(const std::string& text);
 
-/// How the text of a timeout that ended the group goes on.
+/// The second part of the error text for a timeout that ended the group.
 inline constexpr const char* group_over =
     ". The group has ended with it: make another one, with a larger timeout (init_process_group(timeout=...), or "
     "new_group(timeout=...)) if the work really takes that long";

@@ -13,7 +13,7 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-constexpr int monitor_tag = -2;  // a tag that no user's send can have
+constexpr int monitor_tag = -2;  // a tag that no send of the program can have
 
 /// Bytes per rank of a tensor that is split along its first dimension; empty `splits`: equal parts.
 std::vector<std::size_t> split_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
@@ -94,7 +94,7 @@ Backend::Made Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceO
   return start_sparse(tensors[0], options);
 }
 
-/// Blocks for an allgather of the numbers of values. Indices and values then follow as one call.
+/// First makes an allgather of the numbers of values, which blocks. Then sends indices and values as one call.
 Backend::Made Backend::start_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options) {
   constexpr const char* name = "sparse_all_reduce";
   if (options.reduceOp != c10d::ReduceOp::SUM) refuse(name, "only ReduceOp.SUM is supported for sparse tensors");
@@ -129,8 +129,8 @@ Backend::Made Backend::start_sparse(const at::Tensor& tensor, const c10d::Allred
   return start(std::move(request));
 }
 
-/// A receive if `to` is negative, else a send. Messages have no deadline, because the peer may post its call much
-/// later.
+/// Starts a receive if `to` is negative, else a send. Messages have no deadline, because the peer may post its call
+/// much later.
 Backend::Made Backend::message(Request request, int to, int from, int tag) {
   const char* const name = request.name;
   if (request.inputs.size() != 1) refuse(name, "takes one tensor");
@@ -211,7 +211,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   }
 }
 
-/// Rank 0's part: receives a message from every rank, in rank order, then releases them.
+/// Rank 0's part: receives a message from every rank, in rank order, then sends each rank a message that releases it.
 void Backend::monitor(milliseconds limit, bool wait_all) {
   const auto begin = Clock::now();
   const std::string in = std::to_string(limit.count()) + " ms";

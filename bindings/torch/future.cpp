@@ -1,4 +1,4 @@
-// Future: what Work.get_future() gives in Python.
+// Future: the result of Work.get_future() in Python.
 #include "bindings/torch/future.hpp"
 
 #include "bindings/torch/callbacks.hpp"
@@ -83,7 +83,7 @@ void Future::add_done_callback(py::function callback) {
 void Future::attach(std::function<void()> run) {
   if (!seen()) return group_->callback_queue()->push({fut, std::move(run), ordered_, group_});
   const auto now = [&](c10::ivalue::Future&) { run(); };
-  fut->addCallback(now);  // it is completed, so this runs it, on CUDA within a stream that waits for the result
+  fut->addCallback(now);  // `fut` is completed, so `run` runs at once; on CUDA, on a stream that waits for the result
 }
 
 py::object Future::wait() {

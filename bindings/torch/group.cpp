@@ -97,7 +97,7 @@ std::vector<std::weak_ptr<Group>>& list() {
   return *all;
 }
 
-/// The ranks of `members` in the job; empty if one is missing.
+/// The ranks of `members` in the group `world`; empty if one is missing.
 std::vector<int> places(const Group& world, std::span<const std::int64_t> members) {
   std::vector<int> found;
   for (const std::int64_t member : members) {

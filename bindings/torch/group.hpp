@@ -22,7 +22,7 @@ class CallbackQueue;
 /// The communicator of a process group, until the group is shut down. Any thread.
 class Group {
  public:
-  /// `id` names the group, alike on all of its ranks.
+  /// `id` names the group; equal on all of its ranks.
   Group(std::string name, std::string id, std::chrono::milliseconds timeout, std::vector<std::int64_t> members)
       : name_(std::move(name)), id_(std::move(id)), timeout_(timeout.count()), members_(std::move(members)) {}
 
@@ -30,15 +30,15 @@ class Group {
   /// Throws DistBackendError after shutdown.
   Communicator communicator() const;
   std::optional<Communicator> find() const;
-  /// The communicator for a collective that this thread launches: the group's, or within callbacks one of the same
-  /// ranks for the callbacks of that queue, as the order of what they launch and what other threads do is not the same
-  /// on all ranks. Makes it when it is first asked for, which blocks until all ranks do so.
+  /// The communicator for a collective that this thread launches. Outside of callbacks it is the group's. Inside a
+  /// callback it is one of the same ranks for the callback's queue, because the order between calls of callbacks and of
+  /// other threads differs between ranks. The first call for a queue makes it: collective, blocks.
   Communicator communicator_here();
   /// The queue for callbacks that this thread attaches to futures of the group.
   std::shared_ptr<CallbackQueue> callback_queue();
   /// Fails all calls of the group on all ranks.
   void abort(const std::string& why);
-  /// Releases the communicator. The last one of a job disconnects from the other ranks.
+  /// Releases the communicators. The last communicator of a job disconnects from the other ranks.
   void close();
 
   const std::string& name() const noexcept { return name_; }
@@ -59,7 +59,7 @@ class Group {
  private:
   struct OfCallbacks {
     std::mutex making;
-    std::optional<Communicator> communicator;  // guarded by mutex_ too
+    std::optional<Communicator> communicator;  // guarded by `making` and by Group::mutex_
   };
 
   const std::uint32_t born_in_ = fork_generation();
@@ -70,15 +70,16 @@ class Group {
   mutable std::mutex mutex_;
   std::optional<Communicator> communicator_;
   std::map<std::string, std::shared_ptr<OfCallbacks>> of_callbacks_;  // by the name of the queue that launches
-  /// By the queue that attaches, or an empty pointer; weak ones, as another queue may come to lie at the same address.
+  /// Key: the queue that attaches the callbacks; empty outside of callbacks. A weak_ptr stays unique as a key even if
+  /// another queue gets the same address later.
   std::map<std::weak_ptr<CallbackQueue>, std::shared_ptr<CallbackQueue>, std::owner_less<>> queues_;
 };
 
-/// The groups of this process that have a job of their own, oldest first.
+/// The groups of this process that are the world of a job, oldest first.
 namespace worlds {
 void add(const std::shared_ptr<Group>& world);
-/// Makes a communicator of these ranks of the default group, which include `self`, within the oldest job that contains
-/// all of them; nullopt if there is none. Collective over these ranks only; blocks.
+/// Makes a communicator of `members` (ranks of the default group; `self` is this rank) from the oldest of these groups
+/// that contains all members; nullopt if no group does. Collective over `members` only; blocks.
 std::optional<Communicator> group_within(std::span<const std::int64_t> members, std::int64_t self,
                                          const std::string& name);
 }  // namespace worlds

@@ -1,4 +1,4 @@
-// Signals of Python while a call blocks.
+// Handles Python's signals, such as Ctrl-C, while a call blocks.
 #include "bindings/torch/signals.hpp"
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Signals of Python while a call blocks.
+// Handles Python's signals, such as Ctrl-C, while a call blocks.
 #pragma once
 
 #include <chrono>
@@ -8,14 +8,15 @@
 
 namespace tutti::torch_binding {
 
-/// How long a blocking call may leave a signal unanswered.
+/// The longest time after which a blocking call handles a signal.
 constexpr std::chrono::milliseconds signal_interval{100};
 
-/// Runs Python's handlers of the signals that have arrived, where the calling thread is the process's first one, which
-/// is Python's main thread. Throws what a handler raises: KeyboardInterrupt after Ctrl-C. Takes the GIL.
+/// On Python's main thread, runs Python's handlers of the signals that have arrived; does nothing on other threads. The
+/// main thread is the process's first thread. Throws the exception of a handler: KeyboardInterrupt after Ctrl-C. Takes
+/// the GIL.
 void check_signals();
 
-/// Blocks until the work is done or `until` has passed; true if it is done. Throws as tutti::Work::wait() and
+/// Blocks until the work is done or `until` has passed; returns whether it is done. Throws as tutti::Work::wait() and
 /// check_signals().
 bool wait_until(const tutti::Work& work, Deadline until);
 

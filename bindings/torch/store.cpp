@@ -1,4 +1,4 @@
-// Adapts torch's store to the Store that ranks use to meet.
+// Adapts torch's store to tutti's Store, through which ranks find one another.
 #include "bindings/torch/store.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class Adapter final : public Store {
       return ask("compareSet", key, [&] {
         return text(store_->compareSet(name, {}, std::vector<std::uint8_t>(value.begin(), value.end())));
       });
-    } catch (const c10::NotImplementedError&) {  // then the first rank to increment a counter writes the value
+    } catch (const c10::NotImplementedError&) {  // instead, the first rank that increments a counter writes the value
       if (add(name + "/claim", 1) == 1) set(key, value);
       return wait(key, deadline_in(Seconds(60)));
     }

@@ -1,4 +1,4 @@
-// Adapts torch's store to the Store that ranks use to meet.
+// Adapts torch's store to tutti's Store, through which ranks find one another.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -9,8 +9,8 @@
 
 namespace tutti::torch_binding {
 
-/// Uses a connection of its own if the store can be cloned, so that a user's blocking call does not delay failure
-/// messages. Never blocks in torch's store: it polls.
+/// Uses its own connection if the store can be cloned, so that a blocking call of the program does not delay failure
+/// messages. Polls, and never blocks in torch's store.
 std::shared_ptr<Store> adapt(const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace tutti::torch_binding

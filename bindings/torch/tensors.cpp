@@ -41,7 +41,7 @@ const char* operator_name(Operator::RedOpType op) {
   return op < std::size(names) ? names[op] : "UNUSED";
 }
 
-/// The operator for elements of 0 and 1.
+/// The operator for bool elements, which are bytes of 0 or 1.
 Reduction on_bool(Operator::RedOpType op, std::string_view call) {
   switch (op) {
     case Operator::SUM:
@@ -87,14 +87,14 @@ bool repeats(const at::Tensor& tensor, std::int64_t dimension) {
   return tensor.stride(dimension) == 0 && tensor.size(dimension) > 1;
 }
 
-/// True if elements that differ in an index are one in memory, as after expand().
+/// True if elements with different indices share memory, as after expand().
 bool is_expanded(const at::Tensor& tensor) {
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     if (repeats(tensor, i)) return true;
   return false;
 }
 
-/// The part of `tensor` that has each element of `expanded`'s memory once.
+/// The part of `tensor` that corresponds to each memory element of `expanded` once.
 at::Tensor without_repeats(at::Tensor tensor, const at::Tensor& expanded) {
   for (std::int64_t i = 0; i < expanded.dim(); ++i)
     if (repeats(expanded, i)) tensor = tensor.narrow(i, 0, 1);

@@ -17,7 +17,7 @@ using Tensors = std::vector<at::Tensor>;
 /// How a tensor's elements are represented in a reduction: bool is u8 of 0 and 1, a complex number is two reals.
 struct Elements {
   DType dtype;
-  std::size_t each;  ///< number of these per element of the tensor
+  std::size_t each;  ///< number of `dtype` elements per element of the tensor
   Reduction op;
 };
 
@@ -32,10 +32,10 @@ class Block {
   /// A block that is read.
   static Block reading(const Tensors& tensors);
   /// A block that is written; write_back() copies the result to the tensors. Throws RuntimeError if elements of one
-  /// share memory, as after expand().
+  /// tensor share memory, as after expand().
   static Block writing(const Tensors& tensors);
-  /// A block that is read and written. Elements that share memory are read as often as they appear, and written once:
-  /// the tensors of all ranks have to be expanded alike.
+  /// A block that is read and written. Elements that share memory are read as often as they appear, and written once.
+  /// The tensors of all ranks must be expanded in the same way.
   static Block updating(const Tensors& tensors);
   static Block reading(const at::Tensor& tensor) { return reading(Tensors{tensor}); }
   static Block writing(const at::Tensor& tensor) { return writing(Tensors{tensor}); }

@@ -56,8 +56,8 @@ void Work::follow(Value<int> part) {
   follow({part}, true);
 }
 
-// Destroying an unused callback must not destroy a Work, so the callbacks have a raw pointer. The last one to run takes
-// over the reference that was counted for all of them.
+// Destroying an unused callback must not destroy a Work, so the callbacks have a raw pointer. One reference is counted
+// for all callbacks together; the last callback that runs takes it over.
 void Work::subscribe() {
   if (cuda_) complete_on_device();
   open_ = static_cast<int>(parts_.size()) + 1;
@@ -77,7 +77,7 @@ void Work::fail(std::exception_ptr why) {
   over_ = true;
 }
 
-/// Writes the results on a stream of its own that waits for the call, so that the user's other streams are not blocked.
+/// Writes the results on a separate stream that waits for the call, so that the program's streams are not blocked.
 void Work::complete_on_device() {
   const c10::impl::VirtualGuardImpl guard(cuda_->type());
   const c10::Stream side = guard.getStreamFromGlobalPool(*cuda_);
@@ -122,7 +122,7 @@ std::exception_ptr Work::outcome() {
     return nullptr;
   } catch (const Error& error) {
     group_->note(error.code());
-    if (error.code() == Code::timeout) group_->abort(std::string(request_.name) + " timed out");  // its callbacks' too
+    if (error.code() == Code::timeout) group_->abort(std::string(request_.name) + " timed out");  // all communicators
     const milliseconds limit = request_.timeout == c10d::kUnsetTimeout ? group_->timeout() : request_.timeout;
     return translated(error, request_.name, limit);
   }
@@ -139,7 +139,7 @@ c10::IValue Work::value() const {
   return request_.lists.size() > 1 ? c10::IValue(request_.lists) : c10::IValue(request_.outputs);
 }
 
-// Runs callbacks. Exceptions that they throw are only logged.
+// Runs callbacks. An exception of a callback is only logged.
 void Work::tell_futures(const std::exception_ptr& failure) {
   try {
     const auto result = failure == nullptr ? c10d::WorkResult::SUCCESS : c10d::WorkResult::COMM_ERROR;
@@ -207,7 +207,7 @@ bool Work::drive(milliseconds limit) {
 
 void Work::await_completion() {
   complete();
-  if (by_.load() == std::this_thread::get_id()) return;  // or this thread is in a callback of complete()
+  if (by_.load() == std::this_thread::get_id()) return;  // this thread completes, or is in a callback of complete()
   over_.wait(false);
 }
 

@@ -27,13 +27,13 @@ struct Request {
   Tensors outputs = {};             ///< the value of result()
   std::vector<Tensors> lists = {};  ///< the value of the future, if it is a list of lists
   std::vector<Collective> calls = {};
-  bool ordered = true;              ///< false: of a message, which completes in no order with other calls
+  bool ordered = true;              ///< false: a send or receive, which completes in any order with other calls
   std::function<void()> last = {};  ///< runs after the results have been written, before waiters are notified
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
 
-/// Any thread. A thread that waits completes the Work; if none waits, the Completer does. Python's get_future() gives a
-/// Future (future.hpp).
+/// Threads: any. A thread that waits completes the Work; if no thread waits, the Completer does. In Python,
+/// get_future() returns a Future (future.hpp).
 class Work final : public c10d::Work {
  public:
   /// `sequence` is the call's number in its group.
@@ -42,7 +42,7 @@ class Work final : public c10d::Work {
   /// Called once, after the launch. The Work is done when all `parts` are. `endless`: the parts have no deadline, so
   /// wait() without a limit applies the group's timeout.
   void follow(std::vector<tutti::Work> parts, bool endless);
-  /// The same for a receive from any rank.
+  /// As follow(parts, true), for a receive from any rank.
   void follow(Value<int> part);
   void set_source(int rank) noexcept { source_ = rank; }
   /// Called instead of follow() if the launch failed.
@@ -62,8 +62,8 @@ class Work final : public c10d::Work {
 
   bool is_ordered() const noexcept { return request_.ordered; }
   bool is_cuda() const noexcept { return cuda_.has_value(); }
-  /// True if a caller knows that the results are there: a wait has ended, or isCompleted() was true. On CUDA from the
-  /// launch, since waits only order streams.
+  /// True if the program knows that the call is complete: a wait has returned, or isCompleted() was true. On CUDA it is
+  /// true from the launch on, because waits only order streams.
   bool is_seen() const noexcept { return seen_ || cuda_; }
   const std::shared_ptr<Group>& group() const noexcept { return group_; }
   const std::vector<tutti::Work>& parts() const noexcept { return parts_; }

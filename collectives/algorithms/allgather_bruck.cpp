@@ -1,4 +1,4 @@
-// Bruck allgather. Each rank stores the blocks that it knows in the order own, next, next but one, and so on. In
+// Bruck allgather. Each rank stores the blocks that it has in the order of its own rank, the next rank, and so on. In
 // round k it sends the first 2^k of them to the rank 2^k behind, and appends those received from the rank 2^k ahead;
 // the last round may send fewer. At the end two copies put the blocks in rank order. Any p, equal counts or not.
 //

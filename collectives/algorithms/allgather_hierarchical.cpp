@@ -1,12 +1,13 @@
 // Hierarchical allgather. The ranks with the same local index on every host form a column. First each column runs a
 // ring allgather across hosts; then the ranks of each host pass their column's blocks around a ring inside the host.
-// Every block enters every host once, and all ranks of a host share its link. Where hosts are grouped by R
-// racks, a column has two rings, one through a host of each rack, then one through the hosts of a rack, and every block
-// enters every rack once too. There are as many columns as the smallest host has ranks: extra ranks of larger hosts
-// first send their blocks to the carrier of a column, and take part only inside the host; likewise extra hosts of
-// larger racks. Any layout. With L ranks on each of H hosts, p = L H:
+// Every block enters every host once, and all ranks of a host share its link. If hosts are grouped by R racks, a column
+// has two rings, first through one host of each rack, then through the hosts of a rack; so every block enters every
+// rack once too. There are as many columns as the smallest host has ranks: extra ranks of larger hosts first send their
+// blocks to the carrier of a column, and take part only inside the host. Extra hosts of larger racks do the same in
+// their rack. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
-//   rounds H-1 + L-1, and 1 more where hosts differ; with racks R-1 + H/R-1 for H-1, and 1 more where these differ
+//   rounds H-1 + L-1, and 1 more if ranks per host differ
+//   (with racks, R-1 + H/R-1 replaces H-1, and 1 more if hosts per rack differ)
 //   elements (H-1) n + (p-H) n, n the count of one block     scratch none
 //   crossing p n (H-1) in all, (p-L) n from each host
 //
@@ -22,8 +23,8 @@
 namespace tutti {
 namespace {
 
-/// A ring allgather in which member_at(i) is the i-th rank, and each_of(i, take) calls take(rank) for the ranks whose
-/// blocks it brings. has(member, rank): the member has that block anyway.
+/// A ring allgather. member_at(i) is the i-th rank of the ring; each_of(i, take) calls take(rank) for the ranks whose
+/// blocks this rank contributes. has(member, rank): the member has that rank's block already, so it is not sent.
 template <typename MemberAt, typename EachOf, typename Has>
 void circulate(Schedule& plan, const Blocks& block, Ring ring, MemberAt member_at, EachOf each_of, Has has) {
   plan.rounds(ring.size - 1, [=](int k, Round& round) {
@@ -59,7 +60,7 @@ struct Column {
   bool same_host(int rank, int other) const { return hosts->host_of(rank) == hosts->host_of(other); }
 };
 
-/// As the next one, within a rack and across racks: the hosts of a rack are to it what the ranks of a host are to that.
+/// As across_hosts(), first across racks, then inside each rack.
 void across_racks(Schedule& gather, const Blocks& block, int host, Column column) {
   const Hosts* const racks = column.hosts->above();
   const int rack = racks->host_of(host), index = racks->index_of(host), columns = racks->columns();
@@ -87,7 +88,7 @@ void across_racks(Schedule& gather, const Blocks& block, int host, Column column
       has);
 }
 
-/// Collects the blocks of a column at the host's carrier of it, who has those of its own host.
+/// Collects the blocks of a column at the column's carrier on the host, which has the blocks of its own host already.
 void across_hosts(Schedule& gather, const Blocks& block, int host, Column column) {
   if (column.hosts->above() != nullptr) return across_racks(gather, block, host, column);
   circulate(

@@ -1,10 +1,11 @@
-// Multiport allgather: Bruck's with radix r over hosts, in which all ranks of a host talk to different hosts at the
-// same time. First the ranks of every host collect their blocks. A host that knows those of the `have` hosts from its
-// own on sends them to the hosts d have behind, 0 < d < r, and learns those after them from the hosts ahead; up to
-// eight of its ranks, its carriers, do so, each for neighbouring d, and collect by doubling what each has received.
-// Blocks travel packed, ordered by host from the own one on; at the end carriers send all to other ranks of the host by
-// trees, if there are any, and copies put the blocks in their places. For small blocks. Any layout. With L ranks on
-// each of H hosts, p = L H, c the largest power of two that L and 8 allow, R = ceil(log_r H) with r about c + 1:
+// Multiport allgather: Bruck's with radix r over hosts, in which several ranks of a host send to different hosts at the
+// same time. First the ranks of every host collect their blocks. Before a round between hosts, a host has the blocks of
+// `have` hosts, its own and those after it. It sends them to the hosts d * have behind, 0 < d < r, and receives the
+// blocks that follow from the hosts d * have ahead. Up to eight ranks of a host, its carriers, do so, each for
+// consecutive d. Then they share the received blocks by doubling. Blocks are packed, ordered by host from the own host
+// on. At the end carriers send the blocks of other hosts to the other ranks of their host by trees, and copies put all
+// blocks in their places. For small blocks. For any placement of ranks. With L ranks on each of H hosts, p = L H, c the
+// largest power of two at most L and 8, R = ceil(log_r H) with r about c + 1:
 //
 //   rounds ceil(log2 L) + R (1 + log2 c) + log4 (L/c)     scratch p n, n the count of one block
 //   elements about 2 p n, and 3 p n log4 (L/c) if L > c     crossing p n (H-1) in all, (p-L) n from each host
@@ -40,7 +41,7 @@ struct Gatherer : pieces::PackedHosts {
         [&](int peer, int first, int n) { round.add(send(member(peer), shared(have, first, n))); },
         [&](int peer, int first, int n) { round.add(recv(member(peer), shared(have, first, n))); });
   }
-  /// Those of other hosts, from a carrier to the ranks that it serves.
+  /// Sends the blocks of other hosts from a carrier to the ranks that it serves.
   Schedule hand_down() const {
     const pieces::Node node = served.node(members());
     const Slice others = of_hosts(1, hosts->count());
@@ -137,7 +138,7 @@ extern const Algorithm allgather_multiport{
     .idea = "Bruck's over hosts, all ranks of a host sending to different ones: the fewest rounds, for small blocks",
     .plan = plan,
     .cost = cost,
-    .lanes = false,  // lanes would wait for each other: it is for blocks that are not worth them
+    .lanes = false,  // lanes would wait for one another: the algorithm is for small blocks
     .crossing = crossing,
     .expense = expense,
     .alike = true,

@@ -1,16 +1,16 @@
 // Allgather by parallel aggregated trees, for hosts with equally many ranks. Every block goes from host to host along a
-// binomial tree, by the ranks of its column, and all trees are played at the same time: blocks that go equally far at
-// the same time are aggregated into one message. Small blocks are all aggregated, and there are as few rounds as in
-// Bruck's algorithm. Of larger ones only as many as fit into a message, every s-th; the trees are played in an order in
-// which only few blocks have to be kept to be sent on, so scratch is bounded. In each round every rank also sends what
-// came in the round before to all ranks of its host. With L ranks on each of H hosts, p = L H, and A = H/s blocks in a
-// message:
+// binomial tree, by the ranks of its column. All trees run at the same time, and blocks that go to the same host in the
+// same round are aggregated into one message. Small blocks are all aggregated, in as few rounds as in Bruck's
+// algorithm. Of larger blocks, a message has only as many as fit, every s-th one. The order of the rounds is such that
+// only few blocks must be stored to be forwarded, so scratch is bounded. In each round every rank also sends the blocks
+// received in the round before to all ranks of its host. With L ranks on each of H hosts, p = L H, and A = H/s blocks
+// in a message:
 //
 //   rounds ceil(log4 A) + s - 1, and 1 more if L > 1     elements (H-1) n + (p-H) n, n the count of one block
 //   scratch A n (log2 s + L)     crossing p n (H-1) in all, (p-L) n from each host
 //
 // Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252, 2025. There
-// the aggregated part goes to far ranks first; here to near ones, so that what is sent lies together.
+// the aggregated part goes to far ranks first; here to near ranks first, so that a message's blocks are contiguous.
 #include <algorithm>
 
 #include "collectives/algorithms/crossings.hpp"
@@ -21,13 +21,13 @@ namespace {
 
 using pieces::AggregatedTrees;
 
-/// Blocks with this low part come from hosts behind, and go to those ahead.
+/// Receives blocks with this low part from a host behind, and sends them to a host ahead.
 void cross(const AggregatedTrees& trees, int low, Round& round) {
   const int bit = AggregatedTrees::lowest_bit(low), lanes = trees.lanes(low);
   round.add(send(trees.ahead(bit), trees.slot(low - bit, 0, lanes)), recv(trees.behind(bit), trees.slot(low)));
 }
 
-/// To all ranks of the host, and from them.
+/// Sends blocks with this low part to all ranks of the host, and receives theirs.
 void share(const AggregatedTrees& trees, int low, Round& round) {
   const Ring ring = trees.inside();
   for (int k = 1; k < ring.size; ++k) {
@@ -59,7 +59,7 @@ Schedule plan(const Shape& s) {
   return gather;
 }
 
-// In many steps, half of the copies are made while messages are on their way.
+// If there are many steps, half of the copies are made while messages travel.
 Expense expense(const Shape& s) {
   using namespace expenses;
   const double copied = s.size * number(s.count);

@@ -1,6 +1,6 @@
-// Tree allgather. A binomial gather to rank 0, then a binomial broadcast of all blocks from it. A rank's subtree are
-// the ranks behind it, so that every block is in its final place in `out` from the first. Few messages are in flight at
-// a time, which suits more ranks than cores; blocks must be small, since all of them go down every branch.
+// Tree allgather. A binomial gather to rank 0, then a binomial broadcast of all blocks from it. The ranks of a subtree
+// are consecutive, so every block is received at its final place in `out`. Few messages are in flight at a time, which
+// suits more ranks than cores; blocks must be small, since all of them go down every branch.
 //
 //   rounds 2 floor(log2 p)     elements ceil(log2 p) p n (rank 0), n the count of one block     scratch none
 //

@@ -1,11 +1,13 @@
 // Cartesian allreduce, for hosts with equally many ranks, which form a grid: first an allreduce among the ranks of
 // every host, then one among the ranks with the same local index on all hosts. Both use recursive doubling, which
 // gives the fewest rounds, of which log2 H are between hosts; but every rank sends the whole buffer to other hosts.
-// For small buffers. Where the hosts are grouped by racks of equally many hosts, the column is such a grid too. With L
-// ranks on each of H hosts, h and l the largest powers of two at most H and L:
+// For small buffers. If the hosts are grouped by racks of equally many hosts, the hosts form such a grid too, and the
+// second allreduce has the same two phases. With L ranks on each of H hosts, h and l the largest powers of two at most
+// H and L:
 //
-//   rounds log2 l, and 2 more if l < L, and log2 h, and 2 more if h < H     elements n log2 l + n log2 h, and n more
-//   for each of the two that is no power     scratch n     crossing L n times h log2 h + 2(H-h) in all
+//   rounds log2 l + log2 h, and 2 more if l < L, and 2 more if h < H
+//   elements n log2 l + n log2 h, and n more if l < L, and n more if h < H     scratch n
+//   crossing L n times h log2 h + 2(H-h) in all
 //
 // TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
 #include <utility>
@@ -18,15 +20,14 @@
 namespace tutti {
 namespace {
 
-/// The racks of the hosts if these form grids on all levels; else null.
+/// The racks of the hosts if all racks of a level have equally many members, on every level; else null.
 const Hosts* grid_above(const Hosts& hosts) {
   for (const Hosts* racks = hosts.above(); racks != nullptr; racks = racks->above())
     if (!racks->is_cartesian()) return nullptr;
   return hosts.above();
 }
 
-/// Calls each(n, groups) for the allreduces that follow one another: of n ranks each, of which there are `groups` in a
-/// column.
+/// Calls each(n, groups) for every phase between hosts, in order: in each column, `groups` allreduces of n ranks each.
 template <typename Each>
 void each_axis(const Hosts& hosts, Each each) {
   const Hosts* top = &hosts;

@@ -11,14 +11,14 @@
 
 namespace tutti {
 
-/// Where rank `i`'s contribution is.
+/// The slice of rank `i`'s contribution.
 Slice pieces::InOrder::contribution(int i) const {
   const auto slot = static_cast<std::size_t>(i < ring.rank ? i : i - 1);
   return i == ring.rank ? mine : scratch({at + slot * into.count, into.count});
 }
 
-/// Fold k of size - 1. Partial results overwrite the first slot. `mine` may be `into` itself, so only the last fold
-/// writes to it.
+/// Fold k of size - 1 folds. Partial results overwrite the first received contribution. Only the last fold writes to
+/// `into`, because `mine` may be the same slice.
 Step pieces::InOrder::fold_next(int k) const {
   const Slice partial = scratch({at, into.count});
   const bool is_last = k == ring.size - 2;

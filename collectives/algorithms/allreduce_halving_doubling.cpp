@@ -1,10 +1,10 @@
 // Recursive halving and doubling (Rabenseifner's allreduce). For each bit of the rank, highest first, two ranks split
 // the range that they share: each sends one half and folds the other (reduce-scatter). Then, lowest bit first, they
-// exchange what they have until all ranks have everything (allgather). If p is not a power of two, k < p: ranks k and
-// up first fold into ranks 0 and up, and receive the result at the end.
+// exchange what they have until all ranks have everything (allgather). k is the largest power of two at most p. For
+// k < p, rank k+j first sends its data to rank j, which folds it, and receives the result from rank j at the end.
 //
 //   rounds 2 log2 k, and 2 more if k < p     elements about 2n(k-1)/k, and n more if k < p     scratch none
-//   (exactly: n to split, and to double all that rank 0 has, chunks 0 to 2^j - 1, for each j < log2 k)
+//   (exactly, on rank 0: n to split and to send chunk 0, and chunks 0 to 2^j - 1 for each j with 0 < j < log2 k)
 //
 // Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
 #include "collectives/algorithms/expenses.hpp"
@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-/// For powers of two: after the first half, rank r has chunk r, complete.
+/// For powers of two. After the first half of the rounds, rank r has the complete chunk r.
 Schedule core(const Shape& s) {
   const Chunks chunk(s.count, s.size);
   const int rank = s.rank, size = s.size;

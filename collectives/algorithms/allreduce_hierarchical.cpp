@@ -1,9 +1,10 @@
 // Hierarchical allreduce. A reduce-scatter on every host leaves each rank with the host's sum of one chunk; the ranks
 // of all hosts that have the same chunk allreduce it; an allgather on every host collects the chunks. All ranks of a
-// host share its link to the others, and the number of elements that cross hosts is minimal. Where hosts are grouped by
-// racks, that allreduce is done in the same way by the hosts of a rack and across racks, of which each sends 2n(R-1)/R
-// for R racks of equal sizes, the least too. There are as many chunks as the smallest host has ranks: extra ranks of
-// larger hosts own none and only forward. All phases are rings. With L ranks on each of H hosts, p = L H:
+// host share its link to the others, and the number of elements that cross hosts is minimal. If hosts are grouped by
+// racks, the allreduce between hosts has the same three phases: inside each rack, across racks, inside each rack. With
+// R racks of equal sizes, each rack then sends 2n(R-1)/R, which is minimal too. There are as many chunks as the
+// smallest host has ranks: extra ranks of larger hosts own none and only forward. All phases are rings. With L ranks on
+// each of H hosts, p = L H:
 //
 //   rounds 2(L-1) + 2(H-1), with R racks 2(L-1) + 2(H/R-1) + 2(R-1)
 //   elements about 2n(L-1)/L + 2n(H-1)/p     scratch none
@@ -43,8 +44,7 @@ Schedule plan(const Shape& s) {
   return whole;
 }
 
-/// Elements that a rank sends in a ring allreduce: twice the buffer, except the chunk that it ends with and the chunk
-/// that its successor already has.
+/// Elements that a rank sends in a ring allreduce: twice the buffer, less its own chunk and the chunk of its successor.
 std::size_t around(const Blocks& block, int rank) {
   if (block.parts() == 1) return 0;
   return 2 * block.total() - block[rank].count - block[rank + 1].count;
@@ -59,7 +59,7 @@ std::size_t across(std::size_t chunk, const Hosts& hosts, int host) {
   return around(block, index) + across(block[index].count, *racks, rack);
 }
 
-/// Hops from one end of each ring to the other, over the rings of all levels.
+/// The rounds of one reduce-scatter or allgather around the rings of all levels.
 int hops(const Hosts& hosts) {
   return hosts.largest() - 1 + (hosts.above() != nullptr ? hops(*hosts.above()) : hosts.count() - 1);
 }
@@ -88,7 +88,7 @@ Expense expense_of(const Hosts& hosts, expenses::Links links, double count) {
   return sum + ring(links, hosts.largest() - 1, chunk);
 }
 
-/// The least parts into which the chunks are divided.
+/// The number of parts of the buffer, after each chunk is divided among the hosts.
 int parts(const Hosts& hosts) {
   return hosts.columns() * (hosts.above() != nullptr ? parts(*hosts.above()) : hosts.count());
 }

@@ -1,10 +1,10 @@
-// Hierarchical halving allreduce. On every host each rank sends every chunk to its owner, who folds the host's
+// Hierarchical halving allreduce. On every host each rank sends every chunk to its owner, which folds the host's
 // contributions in rank order. The ranks of all hosts that own the same chunk reduce-scatter it by halving and collect
-// it by doubling, which works for any number of hosts. Where hosts are grouped by racks, those of a rack do so, and
-// between the two those of all racks that have the same part, of which each rack sends 2n(R-1)/R for R racks. Then each
-// owner sends its chunk to all ranks of its host. So the ranks of a host share its link, what crosses hosts is minimal,
-// and there are few rounds. There are as many chunks as the smallest host has ranks; extra ranks of larger hosts own
-// none. With L ranks on each of H hosts, p = L H:
+// it by doubling, which works for any number of hosts. If hosts are grouped by racks, halving and doubling run inside
+// each rack, and between the two the owners of the same part in all racks do the same across racks; then each of R
+// racks sends 2n(R-1)/R. At the end each owner sends its chunk to all ranks of its host. So the ranks of a host share
+// its link, the elements that cross hosts are minimal, and there are few rounds. There are as many chunks as the
+// smallest host has ranks; extra ranks of larger hosts own none. With L ranks on each of H hosts, p = L H:
 //
 //   rounds 2 ceil(log2 H), and 2 more if L > 1     elements about 2n(L-1)/L + 2n(H-1)/p     scratch n(L-1)/L
 //   crossing 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
@@ -25,7 +25,7 @@
 namespace tutti {
 namespace {
 
-/// The parts of a chunk among the hosts of a rack, or among all where there are none.
+/// The parts of a chunk: one for each host of the rack or, without racks, one for each host.
 pieces::InRing parts(std::size_t chunk, const Hosts& hosts, int host) {
   const Hosts* const racks = hosts.above();
   if (racks == nullptr) return {{host, hosts.count()}, Blocks(Chunks(chunk, hosts.count()))};
@@ -33,7 +33,7 @@ pieces::InRing parts(std::size_t chunk, const Hosts& hosts, int host) {
   return {ring, pieces::chunks_inside(chunk, racks->columns(), ring.size)};
 }
 
-/// Allreduce of a chunk among one rank of each host, whose contributions are in the memory `given`.
+/// Allreduce of a chunk among one rank of each host. The contributions are in the memory `given`.
 Schedule among_hosts(std::size_t chunk, const Hosts& hosts, int host, Memory given) {
   const pieces::InRing at = parts(chunk, hosts, host);
   Schedule there, back;
@@ -102,7 +102,7 @@ Cost cost(const Shape& s) {
 
 Crossing crossing(const Shape& s) { return pieces::crossing_by_chunks(s, across); }
 
-/// Among hosts by these links.
+/// The expense of among_hosts() on these links.
 Expense expense_of(const Hosts& hosts, expenses::Links links, double chunk) {
   const Hosts* const racks = hosts.above();
   const int ranks = racks == nullptr ? hosts.count() : racks->largest();

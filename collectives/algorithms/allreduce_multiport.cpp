@@ -1,15 +1,16 @@
-// Multiport allreduce: recursive multiplying in which all ranks of a host talk to different hosts at the same time. In
-// every round between hosts, groups of g hosts exchange their whole partial results, so the groups that share one
-// become g times as large. Of the g results, which each host then has one of, c ranks of a host, its carriers, receive
-// ceil(g/c) each, in the order of the hosts, fold them, and double among themselves. So all hosts fold the same
-// operands in the same order and have equal bits. Before the first round a host folds its other ranks' data into the
-// carriers by trees and doubles among them, and at the end the trees bring the result back. The number of hosts is the
-// product of the groups' sizes; where its factors are too large, k is such a product, at least half of it: the carriers
-// of host k + j first fold their result into those of host j, and receive the final one at the end. For small buffers.
-// Any number of ranks on any host. With L ranks on each of H hosts, c the largest power of two that L and 8 allow, R
-// groups of sizes g, t(n) about log4 n:
+// Multiport allreduce: recursive multiplying in which several ranks of a host exchange messages with different hosts at
+// the same time. First each host folds the data of its ranks into c of them, its carriers, by trees, and the carriers
+// allreduce it by recursive doubling. In every round between hosts, groups of g hosts exchange their whole partial
+// results. So the number of hosts that share a partial result grows by the factor g. Each carrier receives ceil(g/c) of
+// the group's g results, in the order of the hosts, and folds them; then the carriers of a host allreduce these sums by
+// recursive doubling. All hosts fold the same operands in the same order and have equal bits. At the end the trees
+// bring the result back to all ranks. The number of hosts is the product of the groups' sizes g. If its factors are too
+// large, the product is a smaller k, at least half the hosts: the carriers of host k + j first fold their result into
+// the carriers of host j, and receive the final result from these. For small buffers. Any number of ranks on any host.
+// With L ranks on each of H hosts, c the largest power of two at most L and 8, R groups of sizes g, t(n) about log4 n:
 //
-//   rounds 2 t(L/c) + log2 c + R (1 + log2 c), and 2 more if k < H     scratch n, n ceil(g/c), or n a child in a tree
+//   rounds 2 t(L/c) + log2 c + R (1 + log2 c), and 2 more if k < H
+//   scratch the most of n, n ceil(g/c), and n for each child in a tree
 //   elements n for each message: log2 c + R log2 c + the sum of ceil(g/c) + 3 log4 (L/c) or a few less or more
 //   crossing n k (sum of g - 1) + 2 n c (H-k) in all
 //
@@ -24,7 +25,7 @@
 namespace tutti {
 namespace {
 
-/// The groups of hosts, and who receives what in them.
+/// The sizes of the groups of hosts, and the results that each carrier receives in a group.
 class Groups {
  public:
   Groups(int hosts, int carriers) : carriers_(carriers) {
@@ -37,25 +38,25 @@ class Groups {
     for (int each = 1; each <= 8; ++each) take_better(factored(hosts, carriers, each));
     for (int rounds = 1; rounds <= log2_ceil(hosts); ++rounds) take_better(below(hosts, carriers, rounds));
   }
-  int fitting() const { return fitting_; }  ///< the product of the sizes
+  int fitting() const { return fitting_; }  ///< k: the product of the sizes
   int count() const { return count_; }
   int size(int i) const { return sizes_[static_cast<std::size_t>(i)]; }
   int doublings() const { return log2_floor(carriers_); }
-  /// The results of a group that a carrier receives or has.
+  /// The most results of a group of `size` hosts that one carrier folds; its own host's result counts.
   int share(int size) const { return pieces::Ports::ceiling(size, carriers_); }
-  /// Those that carrier `index` does.
+  /// The results of a group of `size` hosts that carrier `index` folds.
   Range shared(int size, int index) const {
     const int begin = std::min(index * share(size), size), end = std::min((index + 1) * share(size), size);
     return {static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)};
   }
-  /// True if the carriers from the beginning of this one's block of 2^doubling on have results.
+  /// True if any carrier in this carrier's block of 2^doubling carriers has results.
   bool has_any(int size, int index, int doubling) const { return (index >> doubling << doubling) * share(size) < size; }
-  /// The last doubling in which both halves have results.
+  /// True for the doubling that completes the sums: the last in which both carriers may have results.
   bool completes(int size, int doubling) const {
     return (1 << doubling) * share(size) < size && (2 << doubling) * share(size) >= size;
   }
 
-  /// Rounds of a schedule in a group: an exchange, folds of what is received, and two for each doubling.
+  /// Rounds of a schedule in a group: an exchange, folds of the received results, and two for each doubling.
   int rounds(int size) const { return 1 + std::max(1, share(size) - 1) + 2 * doublings(); }
   int rounds() const {
     int sum = 0;
@@ -74,11 +75,11 @@ class Groups {
       distance *= size(i);
     }
   }
-  /// Messages that take the time of a round in a group.
+  /// The messages of a carrier in a group, one after another.
   int messages(int size) const { return carriers_ == 1 ? size - 1 : share(size); }
 
  private:
-  /// In sendings, of which a message takes four; as Ports has it.
+  /// The time in sends. A message takes as long as four sends, as in Ports.
   int time(int hosts) const {
     int sum = fitting_ < hosts ? 8 : 0;
     for (int i = 0; i < count_; ++i) sum += std::max(4 + messages(size(i)), 2 * messages(size(i)));
@@ -88,7 +89,7 @@ class Groups {
     sizes_[static_cast<std::size_t>(count_++)] = static_cast<unsigned char>(size);
     fitting_ *= size;
   }
-  /// The number of hosts as a product of numbers for which a carrier sends so many messages.
+  /// `hosts` as a product of sizes for which a carrier sends at most `each` messages. fitting_ is 0 if there is none.
   static Groups factored(int hosts, int carriers, int each) {
     Groups found;
     found.carriers_ = carriers;
@@ -97,7 +98,7 @@ class Groups {
     if (hosts > 1) found.fitting_ = 0;
     return found;
   }
-  /// A product of so many numbers that differ by one at most, the largest that is not above the number of hosts.
+  /// The largest product <= `hosts` of `rounds` sizes that differ by at most one. fitting_ is 0 if a size is too large.
   static Groups below(int hosts, int carriers, int rounds) {
     Groups found;
     found.carriers_ = carriers;
@@ -122,7 +123,7 @@ class Groups {
   int count_ = 0, carriers_ = 1, fitting_ = 1;
 };
 
-/// One carrier.
+/// One carrier's part between the trees.
 struct Carrier {
   Groups groups;
   const Hosts* hosts;
@@ -138,14 +139,14 @@ struct Carrier {
     return is_lower ? fold(all(), mine, received()) : fold(all(), received(), mine);
   }
 
-  /// Round k of the first doubling, of `mine` at the beginning.
+  /// Round k of the doublings before the first group, whose input is `mine`.
   void double_first(int k, Slice mine, Round& round) const {
     if (k > 1) mine = all();
     if (k % 2 == 0) return round.add(send(peer(k / 2), mine), recv(peer(k / 2), received()));
     round.add(last(fold_doubled(k / 2, mine), hosts->count() == 1 && k / 2 == groups.doublings() - 1));
   }
 
-  /// A round of a group.
+  /// Round here.round of a group.
   void multiply(const Groups::Place& here, Slice given, Round& round) const {
     const int digit = host / here.distance % here.size, folds = std::max(1, groups.share(here.size) - 1);
     const Range leaves = groups.shared(here.size, index);
@@ -154,7 +155,7 @@ struct Carrier {
     if (here.round == 0) {
       const int share = groups.share(here.size);
       for (int turn = 0; turn < share; ++turn) {
-        const int i = (digit + turn) % share;  // every host begins with another one
+        const int i = (digit + turn) % share;  // hosts of a group start with different peers
         if (i >= mine || first + i == digit) continue;
         const int there = rank(host + (first + i - digit) * here.distance, digit / share);
         round.add(send(there, order.mine), recv(there, order.contribution(i)));
@@ -180,7 +181,7 @@ struct Carrier {
   }
 };
 
-/// What a carrier does between those that fold its ranks' data up and bring the result down. It begins with `given`.
+/// A carrier's part between the trees up and down: doublings inside its host, and the groups. Its input is `given`.
 Schedule carry(const Carrier& self, Slice given) {
   const int hosts = self.hosts->count(), fitting = self.groups.fitting(), first = 2 * self.groups.doublings();
   const bool is_extra = self.host >= fitting, has_extra = self.host + fitting < hosts;
@@ -225,7 +226,7 @@ Schedule plan(const Shape& s) {
   return whole;
 }
 
-/// Messages that the carriers of a host send to other hosts.
+/// The number of messages that the carriers of a host send to other hosts.
 int crossings(const Groups& groups, int carriers, int host, int hosts) {
   if (host >= groups.fitting()) return carriers;
   int sum = host + groups.fitting() < hosts ? carriers : 0;
@@ -233,7 +234,7 @@ int crossings(const Groups& groups, int carriers, int host, int hosts) {
   return sum;
 }
 
-/// Messages that a carrier sends.
+/// The number of messages that a carrier sends.
 int sends(const Groups& groups, int host, int index, int hosts) {
   if (hosts == 1) return groups.doublings();
   if (host >= groups.fitting()) return groups.doublings() + 1;

@@ -1,7 +1,8 @@
 // Recursive doubling allreduce. In round d every rank exchanges its whole partial result with the rank whose number
-// differs in bit d, and both fold the two, so the groups that share a partial sum double in size each round. Both put
-// the lower rank's operand first, so all ranks fold in the same order and get equal bits. If p is not a power of two,
-// k < p: rank k+j first folds its data into rank j, and receives the result from it at the end.
+// differs in bit d, and both fold the two results. So the number of ranks that share a partial result doubles each
+// round. Both put the lower rank's operand first, so all ranks fold in the same order and get equal bits. k is the
+// largest power of two at most p. If k < p, rank k+j first sends its data to rank j, which folds it, and receives the
+// result at the end.
 //
 //   rounds log2 k, and 2 more if k < p     elements n log2 k, and n more if k < p     scratch n
 //

@@ -1,8 +1,8 @@
 // Tree-of-hosts allreduce. Every host reduces to its first rank, these leaders allreduce by recursive doubling, and
-// each broadcasts the result on its host. Where hosts are grouped by racks, the leaders do the same: those of a rack
-// reduce to the first of them, and these allreduce. Any number of ranks on any host. Only leaders communicate between
-// hosts, in few rounds. For small buffers when hosts are not equal. With L ranks on each of H hosts, h the largest
-// power of two at most H:
+// each broadcasts the result on its host. If hosts are grouped by racks, the leaders of a rack reduce to the first of
+// them, the first leaders of all racks allreduce, and each broadcasts to the leaders of its rack. Any number of ranks
+// on any host. Only leaders communicate between hosts, in few rounds. For small buffers if hosts have different numbers
+// of ranks. With L ranks on each of H hosts, h the largest power of two at most H:
 //
 //   rounds ceil(log2 L) + floor(log2 L) + log2 h, and 2 more if h < H
 //   elements n ceil(log2 L) + n log2 h, and n more if h < H (a leader)     scratch n
@@ -50,7 +50,7 @@ int sends(int host, const Hosts& hosts) {
   return log2_floor(k) + (host + k < hosts.count() ? 1 : 0);
 }
 
-/// Rounds after the trees of the hosts.
+/// Rounds of the phases between hosts.
 int rounds_between(const Hosts& hosts) {
   if (const Hosts* const racks = hosts.above(); racks != nullptr)
     return log2_ceil(racks->largest()) + log2_floor(racks->largest()) + rounds_between(*racks);

@@ -2,7 +2,7 @@
 // slots with bit k set in j move 2^k ranks, packed into one message by a copy in runs; after the last round, slot j
 // holds the block from the rank j behind. Blocks are sent several times, but in few messages.
 //
-//   rounds ceil(log2 p)     elements n times the bits in 0 .. p-1: about n (p/2) log2 p     scratch 2p n
+//   rounds ceil(log2 p)     elements n times the set bits of 0 to p-1: about n (p/2) log2 p     scratch 2p n
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997.
@@ -29,14 +29,14 @@ std::size_t pieces::all_movers(int size, int radix) {
 
 namespace {
 
-/// The rounds of one rank. Blocks have `count` elements; slots are in scratch, behind them the packed blocks.
+/// The rounds of one rank. Blocks have `count` elements. Scratch has first the slots, then the packed blocks.
 struct Bruck {
   int rank, size;
   std::size_t count;
 
   Slice slots(int first, int n) const { return scratch({times(first, count), times(n, count)}); }
 
-  /// slot j = block rank + j of `in`
+  /// Slot j gets block rank + j of `in`.
   void rotate(Round& round) const {
     const int wrap = size - rank;  // the slot of block 0
     round.add(copy(slots(0, wrap), in({times(rank, count), times(wrap, count)})),
@@ -51,7 +51,7 @@ struct Bruck {
     if (part == 1) round.add(send(modulo(rank + bit, size), leaving), recv(modulo(rank - bit, size), arriving));
     if (part == 2) round.add(copy(moving, arriving));
   }
-  /// block rank - j of `out` = slot j
+  /// Block rank - j of `out` gets slot j.
   void put_back(Round& round) const {
     const auto backwards = [&](int from, int n) {
       return in_runs(out({times(from, count), times(n, count)}), count, -static_cast<std::ptrdiff_t>(count));

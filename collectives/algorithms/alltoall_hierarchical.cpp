@@ -2,9 +2,10 @@
 // sends its blocks for other hosts to the ranks of the destination's column; then each column exchanges these, with
 // all blocks between two hosts in one message. The bytes between hosts are the same as in the linear algorithm, but
 // in L times fewer messages. There are as many columns as the smallest host has ranks: for extra ranks of larger
-// hosts, the carrier of a column collects and delivers. Any layout. With L ranks on each of H hosts, p = L H:
+// hosts, the carrier of a column collects and delivers. For any placement of ranks. With L ranks on each of H hosts, p
+// = L H:
 //
-//   rounds 2, and 1 more where hosts differ; 1 with one host or one rank on each
+//   rounds 2, and 1 more if ranks per host differ; 1 with one host or one rank on each
 //   elements (p-H) n + (p-L) n, n the count of one block     scratch 2(p-L) n     crossing p (p-L) n in all
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
@@ -18,7 +19,7 @@
 namespace tutti {
 namespace {
 
-/// One rank's part. Plain data, since the rounds keep it.
+/// One rank's part. Plain data, because the schedule's rounds store a copy.
 class Exchange {
  public:
   explicit Exchange(const Shape& s)
@@ -34,7 +35,8 @@ class Exchange {
     elsewhere_ = hosts_->whole_column(index_).size() - own_;
   }
 
-  /// Elements: all blocks of this host for the column's other ranks, and all blocks of other hosts for those here.
+  /// The elements of all blocks from this host to the column's ranks on other hosts, and of all blocks from other hosts
+  /// to the column's ranks on this host.
   std::size_t scratch_elements() const {
     return (here_ * elsewhere_ + (static_cast<std::size_t>(block_.parts()) - here_) * own_) * count_;
   }
@@ -88,7 +90,7 @@ class Exchange {
         round.add(from == rank_ ? copy(to_cross(h, from, j), in(block_[column[j]])) : recv(from, to_cross(h, from, j)));
   }
 
-  /// Where the blocks for host h begin in a carrier's scratch, and where those from host h do.
+  /// leaving(), arriving(): offsets in a carrier's scratch of the blocks to host h, and of the blocks from host h.
   std::size_t leaving(int h) const {
     const std::size_t before = hosts_->column_begin(h, index_) - hosts_->column_begin(0, index_);
     return here_ * (before - (h > host_ ? own_ : 0)) * count_;

@@ -1,10 +1,10 @@
 // Hierarchical Bruck alltoall, for hosts with equally many ranks. The ranks with the same local index on every host
-// form a column. Inside a host every rank sends its blocks for each column, packed, to the rank of the host that is in
-// it. Then each column plays a Bruck alltoall across hosts: a rank has a row for each rank of its host, and slot j of a
-// row is the block that still has to move j hosts ahead. In round k the slots with the digit d at place k of j, to the
-// base 4, move d 4^k hosts, those of all rows in one message. After the last round, slot j of row i is from rank i of
-// the host j behind. Blocks cross several times, but in few messages: for small blocks. With L ranks on each of H
-// hosts, p = L H, b the digits in 0 .. H-1 that are not zero, about 3/4 H log4 H:
+// form a column. Inside a host every rank sends its blocks for each column, packed, to the host's rank in that column.
+// Then each column performs a Bruck alltoall across hosts. A rank has a row for each rank of its host. Slot j of a row
+// is the block that still has to move j hosts ahead. In round k, all slots j with digit d at place k, to the base 4,
+// move d 4^k hosts; those of all rows are one message. After the last round, slot j of row i is the block from rank i
+// of the host j behind. Blocks cross hosts several times, but in few messages: for small blocks. With L ranks on each
+// of H hosts, p = L H, b the number of nonzero digits of 0 to H-1, about 3/4 H log4 H:
 //
 //   rounds ceil(log4 H), and 1 more if L > 1     elements (p-H) n + L b n, n the count of one block
 //   scratch 3p n     crossing L p b n in all, L L b n from each host
@@ -24,8 +24,8 @@ constexpr int radix = 4;
 
 int rounds_for(int hosts) { return (log2_ceil(hosts) + 1) / 2; }
 
-/// One rank's part. In scratch are first the packed columns, which are overwritten by the slots that leave, then the
-/// rows, and then the slots that arrive. Plain data.
+/// One rank's part. Scratch has first the packed columns, later overwritten by the slots to be sent; then the rows;
+/// then the received slots. Plain data.
 struct Columns {
   pieces::PackedColumns packed;
   std::size_t count;
@@ -51,7 +51,7 @@ struct Columns {
                 recv(members()[static_cast<std::size_t>(behind)], row(behind)));
     }
   }
-  /// Round k, in three parts: what leaves is packed, messages, and what has come is unpacked.
+  /// Round k has three parts: 0 packs the slots to be sent, 1 sends and receives, 2 unpacks the received slots.
   void move(int k, int part, Round& round) const {
     const int place = 1 << (2 * k);
     std::size_t before = 0;
@@ -90,7 +90,7 @@ struct Columns {
   }
 
  private:
-  /// The own column is packed into the own row at once.
+  /// The place in this rank's own row for slots of its own column, which are packed there directly.
   Slice own(Slice slots) const {
     slots.offset += row_begin(inside.rank) - packed.column(inside.rank).offset;
     return slots;

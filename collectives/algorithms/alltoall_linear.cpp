@@ -1,5 +1,5 @@
-// Linear alltoall. Every rank sends to all others at once, starting with the next rank, so that targets differ.
-// Messages of zero length are skipped on both sides. For few ranks and small blocks.
+// Linear alltoall. Every rank sends to all others at once. It starts with the next rank, so that ranks do not all send
+// to the same rank first. Messages of zero length are skipped on both sides. For few ranks and small blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch none
 //

@@ -1,5 +1,5 @@
-// Windowed alltoall. Every rank exchanges with eight others at a time, those from 8k + 1 to 8k + 8 ahead and behind in
-// round k: a message need not wait for the one before it, and not all arrive at once. Both sides know the length of a
+// Windowed alltoall. In round k every rank sends to the eight ranks from 8k + 1 to 8k + 8 ahead, and receives from
+// the ranks as far behind. So up to eight messages at a time are in flight, not all. Both sides know the length of a
 // message from their counts, and skip it if it is zero.
 //
 //   rounds (p-1)/8, rounded up     elements (p-1) n, n the count of one block     scratch none
@@ -34,7 +34,7 @@ Schedule plan(const Shape& s) {
   return exchange;
 }
 
-/// Partners are counted as on other hosts, except the other ranks of the own host.
+/// The rounds count as messages between hosts, unless there is one host. The elements count by the peer's host.
 Expense expense(const Shape& s) {
   using namespace expenses;
   const Hosts& hosts = hosts_of(s);

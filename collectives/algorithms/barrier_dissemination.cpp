@@ -1,5 +1,5 @@
-// Dissemination barrier. In round k every rank notifies the rank 2^k ahead and waits for the rank 2^k behind; then it
-// has heard, directly or indirectly, from 2^(k+1) ranks including itself. The barrier ends when that covers all
+// Dissemination barrier. In round k every rank notifies the rank 2^k ahead and waits for the rank 2^k behind. Then it
+// has been notified, directly or indirectly, by 2^(k+1) ranks including itself. The barrier ends when these are all
 // ranks. Messages have no elements.
 //
 //   rounds ceil(log2 p)     elements 0     scratch none

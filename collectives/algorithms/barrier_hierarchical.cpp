@@ -1,10 +1,10 @@
 // Hierarchical barrier. Notifications go up a binomial tree on every host to its first rank; these leaders run a
-// dissemination barrier; then notifications go down the trees. Only leaders communicate between hosts. Where hosts are
-// grouped by racks, the leaders of a rack do the same before those of all racks. With L ranks
-// on each of H hosts:
+// dissemination barrier; then notifications go down the trees. Only leaders communicate between hosts. If hosts are
+// grouped by racks, the leaders run a hierarchical barrier too: trees inside each rack, dissemination across racks.
+// With L ranks on each of H hosts:
 //
 //   rounds 2 floor(log2 L) + ceil(log2 H)     elements 0     scratch none
-//   crossing nothing but H ceil(log2 H) notifications
+//   crossing no elements, only H ceil(log2 H) notifications
 //
 // Mellor-Crummey & Scott, "Algorithms for scalable synchronization on shared-memory multiprocessors", TOCS 1991.
 #include <utility>
@@ -17,7 +17,7 @@
 namespace tutti {
 namespace {
 
-/// Notifications up the tree of a host, or down it.
+/// Notifications up a host's tree, or down.
 Schedule pass(const pieces::Node& node, bool up) {
   Schedule plan;
   const auto children = [=](Round& round) {

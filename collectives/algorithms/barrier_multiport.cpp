@@ -1,11 +1,11 @@
-// Multiport barrier. The ranks of a host meet by dissemination; then there is a dissemination of radix r among the
-// hosts, in which every host notifies r - 1 others at the same time, by different ranks; and after each of its rounds
-// the ranks of a host meet again. In round j a host notifies those d r^j ahead, 0 < d < r. Up to eight ranks of a host
-// do so, as many as the smallest has; the others meet at the beginning and at the end. With L ranks on each of H hosts,
+// Multiport barrier. The ranks of a host run a dissemination barrier at the beginning and at the end. In between there
+// is a dissemination of radix r among the hosts: in round j every host notifies the hosts d r^j ahead, 0 < d < r, at
+// the same time, by different ranks. Up to eight ranks of a host send, its carriers: as many as the smallest host has
+// ranks. Between two such rounds the carriers of a host run a dissemination barrier. With L ranks on each of H hosts,
 // c = min(L, 8), and R = ceil(log_r H), where r is about c + 1 (see multiport.hpp):
 //
 //   rounds 2 ceil(log2 L) + R + (R-1) ceil(log2 c)     elements 0     scratch none
-//   crossing nothing but about H (r-1) R notifications
+//   crossing no elements, only about H (r-1) R notifications
 //
 // Hensgen, Finkel & Manber, "Two algorithms for barrier synchronization", Int. J. Parallel Programming 1988; Bruck, Ho,
 // Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing
@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-/// Round k of a dissemination among the first ranks of a host.
+/// Round k of a dissemination barrier among `ranks`; `index` is this rank's index, and may be beyond them.
 void meet(std::span<const int> ranks, int index, int k, Round& round) {
   const int size = static_cast<int>(ranks.size()), distance = 1 << k;
   if (index >= size || distance >= size) return;

@@ -1,6 +1,6 @@
 // Binomial broadcast. Ranks are relabelled so that the root is 0; label v receives from v with its lowest set bit
 // cleared, and then sends to v + bit for every lower bit. Each round doubles the number of ranks that have the data.
-// All children are sent to in one round, the largest subtree first.
+// A rank sends to all its children in one round, to the child with the largest subtree first.
 //
 //   rounds floor(log2 p), the depth of the tree     elements ceil(log2 p) n (the root)     scratch none
 //

@@ -1,17 +1,19 @@
-// Double-tree broadcast. There are two binary trees over the hosts, such that a host that forwards in one is a leaf of
-// the other, and every second lane goes down the second tree. So a rank receives the buffer once and sends it once, as
-// in a chain, but the first lane is everywhere after a logarithmic number of messages. The root is outside both trees,
-// and sends to their tops. On each host one rank talks to other hosts, another one in every second pair of lanes (eight
-// at most); from it a binary tree goes to the others, again one of two. On the root's host, the root is the first to
-// talk, and sends to those that talk in other lanes. One lane alone is played down one binary tree. On one host there
-// are two trees over its ranks. With L ranks on each of H hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
+// Double-tree broadcast. There are two binary trees over the hosts: a host that forwards in one tree is a leaf of the
+// other. Lanes use the trees in turn. So a host receives the buffer once and sends it once, as in a chain, but the
+// first lane reaches all ranks after a logarithmic number of messages. The root is outside both trees and sends to
+// their tops. On each host, one rank per lane, the talker, exchanges messages with other hosts. Each pair of lanes uses
+// another talker, up to eight in turn. From the talker, one of two binary trees goes to the other ranks of its host. On
+// the root's host, the root is the talker of the first pair of lanes, and sends to the talkers of the other lanes. A
+// single lane uses one binary tree. On one host there are two trees over its ranks. With L ranks on each of H hosts,
+// d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
 //
-//   rounds d(H) + d(L), and 1 more if not the root talks     elements 3n in a lane, n on average over the trees
-//   scratch none     crossing n (H-1) in all, in a lane 2n from a host, n on average
+//   rounds d(H) + d(L), and 1 more if the root is not the talker
+//   elements 3n in a lane, n on average over the trees     scratch none
+//   crossing n (H-1) in all, in a lane 2n from a host, n on average
 //
-// In a tree, the labels 1 to n are in order: those left of a label are smaller, those right of it larger, and the top
-// is the largest power of two. So odd labels are leaves. The second tree is the first one in a mirror, where n is even,
-// or moved by one label, where it is odd: what is odd in one is even in the other.
+// A tree has labels 1 to n in search order: labels in the left subtree of a label are smaller, those in the right
+// subtree are larger, and the top is the largest power of two. So odd labels are leaves. The second tree is the first
+// one mirrored if n is even, and shifted by one label if n is odd. So odd labels of one tree are even in the other.
 //
 // Sanders, Speck & Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 // 2009.
@@ -23,13 +25,13 @@
 namespace tutti {
 namespace {
 
-/// The neighbours of a label in the tree of the labels 1 to `labels`; 0: none.
+/// A label's neighbours in the tree of the labels 1 to `labels`; 0: none.
 struct InOrder {
   int parent = 0, left = 0, right = 0;
 };
 InOrder in_order(int label, int labels) {
   InOrder node;
-  for (int before = 0, rest = labels;;) {  // the subtree that has the label: `rest` labels after `before`
+  for (int before = 0, rest = labels;;) {  // `label` is in the subtree of labels before + 1, ..., before + rest
     const int half = power_of_two_below(rest), top = before + half;
     if (label == top) {
       if (half > 1) node.left = before + half / 2;
@@ -42,9 +44,9 @@ InOrder in_order(int label, int labels) {
   }
 }
 
-/// Two trees over a ring. Either the root is outside, with label 0 and the tops as its only children, and the others
-/// have the labels 1 to size - 1 in the order of their distance from it, turned by `turn`; or there is no root, and
-/// rank r has label r + 1.
+/// Tree `which` (0 or 1) over the ranks of a ring. With a root, the root is outside the tree: it has label 0, and the
+/// top is its only child. The other ranks have labels 1 to size - 1 by their distance from the root, rotated by `turn`.
+/// If `root` is -1 there is no root, and rank r has label r + 1. These are the labels of tree 0.
 struct TwoTrees {
   int size, root, which, turn;
 
@@ -86,10 +88,10 @@ struct TwoTrees {
   }
 };
 
-/// The trees of a way.
+/// The trees for the way of a shape: over hosts and inside hosts.
 struct TreesOfHosts {
   const Hosts& hosts;
-  int which, column, home, root;  // home: the root's host, -1 without a root; root: its local index
+  int which, column, home, root;  // home: the root's host, root: its local index; both are -1 without a root
 
   TreesOfHosts(const Shape& s, bool is_rooted)
       : hosts(hosts_of(s)),
@@ -106,13 +108,13 @@ struct TreesOfHosts {
     return trees;
   }
   TwoTrees between() const { return {hosts.count(), home, which, 0}; }
-  /// The local index of the rank that talks to other hosts.
+  /// The local index of the rank that exchanges messages with other hosts.
   int talker(int host) const { return host == home ? modulo(root + column, hosts.size_of(host)) : column; }
   int rank_of(int host, int index) const { return hosts[host][static_cast<std::size_t>(index)]; }
 };
 
-/// The sum of the elements that the longest way down a tree has to wait for, for one element to each child one after
-/// the other: left ones are sent first.
+/// The number of messages, one after another, from the top until the last label has received. A label sends to its left
+/// child first, then to its right child.
 double longest_way(int labels) {
   double most = 0, before = 0;
   for (int rest = labels; rest > 0;) {
@@ -169,7 +171,7 @@ int pieces::most_sends(const Shape& s, bool is_rooted, bool up, bool down) {
 
 int pieces::most_crossings(int hosts, bool up, bool down) {
   if (!down) return 1;
-  if (!up) return hosts < 4 ? 1 : 2;  // the root is outside the tree of the others
+  if (!up) return hosts < 4 ? 1 : 2;  // the top of a tree of 3 hosts or more has 2 children
   return std::min(hosts - 1, 3);
 }
 
@@ -182,20 +184,20 @@ Expense pieces::tree_expense(const Shape& s, bool is_rooted, bool up) {
   one.chain.between.elements = n * (longest_way(labels) + (is_rooted && labels > 0 ? 1 : 0));
   one.chain.within.messages = depth(hosts.largest());
   one.chain.within.elements = n * (longest_way(inside) + (inside > 0 ? 1 : 0));
-  // On average over the ways: each rank forwards in one of the two trees.
+  // The load is the average over the ways: each rank forwards in one of the two trees.
   const double talkers = hosts.count() == 1 ? 1 : ways_of_trees(s) / 2;
-  // Where there is no root, one end of each tree gets nothing.
+  // Without a root, the top of each tree receives nothing, or sends nothing upwards.
   const auto moved = [&](double ends) { return ends == 1 ? 0 : is_rooted ? n : n * (ends - 1) / ends; };
   one.load.between = {hosts.count() > 1 ? 1 / talkers : 0, moved(hosts.count())};
   one.load.within = {inside > 0 ? 1.0 : 0, moved(hosts.largest())};
-  // A message comes, and two go on, one after the other.
+  // A rank receives one message and sends two, one after the other.
   if (one.chain.between.messages > 0) one.stay.between = {2, 2 * n};
   if (one.chain.within.messages > 0) one.stay.within = {2, 2 * n};
   if (!up) return one;
   one.chain.folded = one.chain.between.elements + one.chain.within.elements;
   one.load.folded = one.load.within.elements + one.load.between.elements / talkers;
-  // Lanes of different ways meet at a rank that folds, and a leaf of one tree sends ahead of what it passes on in the
-  // other, as replays show.
+  // Lanes of different ways meet at a rank that folds. A leaf of one tree sends before the messages that it forwards in
+  // the other tree. The factors are fitted to replays.
   const double in_bursts = inside > 0 ? 1.25 : is_rooted ? 1.35 : 1;
   one.load.within.elements *= in_bursts;
   one.load.between.elements *= in_bursts;

@@ -1,8 +1,8 @@
 // Hierarchical broadcast. A binomial tree over the hosts, from the root, brings the data to one rank of each host; a
 // binomial tree on each host, from that rank, brings it to the others. A rank sends to other hosts first. The data
-// enters every host once, for any placement of ranks. Where hosts are grouped by racks, the tree over the hosts is one
-// over the racks and one in each in the same way, so it enters every rack once too: log2 R and log2 H/R take the place
-// of log2 H. With L ranks on each of H hosts:
+// enters every host once, for any placement of ranks. If hosts are grouped by R racks, the tree over the hosts consists
+// in the same way of a tree over the racks and of one in each rack. So the data enters every rack once too, and
+// log2 R + log2 (H/R) replaces log2 H. With L ranks on each of H hosts:
 //
 //   rounds floor(log2 H) + floor(log2 L)     elements n ceil(log2 H) + n ceil(log2 L) (the root)     scratch none
 //   crossing n (H-1) in all, from the root's host n ceil(log2 H)

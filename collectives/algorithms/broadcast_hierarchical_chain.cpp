@@ -1,9 +1,10 @@
-// Hierarchical chain broadcast. The data goes along a chain of hosts, at each to one rank, which also starts a chain
-// through its host. The lanes of a large buffer are pipelined, so links between and inside hosts are all busy; a host
-// receives the buffer once and sends it once. Where hosts are grouped by racks, the chain of hosts is one of racks, at
-// each of which one host starts a chain through the rack, and sends the buffer twice. With L ranks on each of H hosts:
+// Hierarchical chain broadcast. The data goes along a chain over one rank of each host. Each of these ranks also starts
+// a chain through its host. The lanes of a large buffer are pipelined, so links between and inside hosts are all busy;
+// a host receives the buffer once and sends it once. If hosts are grouped by racks, there is a chain over one host of
+// each rack; each of these hosts also starts a chain through its rack, and so sends the buffer twice. With L ranks on
+// each of H hosts:
 //
-//   rounds H-1 + L-1 (for the first lane)     elements 2n (a rank that serves both), n where p is 2     scratch none
+//   rounds H-1 + L-1 (for the first lane)     elements 2n (a rank in both chains), n if p is 2     scratch none
 //   crossing n (H-1) in all, at most n from one host, with racks 2n
 //
 // van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).

@@ -1,13 +1,13 @@
-// Multiport broadcast. A host that has the data sends it on by all its ranks, up to eight, each to another host; the
-// hosts that it reaches do the same. Nobody waits for anybody, as in a tree with rounds: who is sent to first has most
-// hosts below it (see postal_tree.hpp). Into every host the data comes once, and a k-nomial tree of radix 4 brings it
-// to the host's ranks: label v receives from v with its lowest digit to the base 4 cleared that is not zero. As many
-// ranks of a host send to others as the smallest host has. For small buffers, where messages take long to arrive and
-// little to send. With L ranks on each of H hosts, c = min(L, 8), units u: the postal tree of c ports reaches H hosts
-// in u:
+// Multiport broadcast. A host that has the data forwards it by up to eight of its ranks, each to different hosts; the
+// hosts that receive it do the same. The tree over the hosts has no rounds, so no host waits for another: the host that
+// receives first has the largest subtree (see postal_tree.hpp). The data enters every host once. A k-nomial tree of
+// radix 4 brings it to the host's ranks: label v receives from v with its lowest nonzero digit to the base 4 cleared.
+// The number of ranks of a host that send to other hosts is that of the smallest host's ranks, at most eight. For small
+// buffers, whose messages take much longer to arrive than to send. With L ranks on each of H hosts, c = min(L, 8), and
+// u the units in which the postal tree of c ports reaches H hosts:
 //
-//   rounds the most of any rank's way, at most floor(u/5) (1 + log4 c) + log4 L     scratch none
-//   elements at most 12n + 3n log4 L, the root's or that of one near it
+//   rounds the longest path to a rank, at most floor(u/5) (1 + log4 c) + log4 L     scratch none
+//   elements at most 12n + 3n log4 L, at the root or a rank near it
 //   crossing n (H-1) in all, at most 12 n c from one host
 //
 // Bar-Noy & Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems", SPAA 1992;
@@ -43,7 +43,7 @@ pieces::Node pieces::knomial(Ring ring, int root) {
 }
 
 int pieces::knomial_depth(int size) {
-  int digits = 0;  // of the highest label that there is, with all digits 1 at least
+  int digits = 0;  // of the largest label < size whose digits are all 1: the most nonzero digits of any label
   for (std::int64_t ones = 1; ones < size; ones = ones * radix + 1) ++digits;
   return digits;
 }
@@ -72,7 +72,7 @@ pieces::Node pieces::multiport_tree(const Shape& s) {
     return modulo(static_cast<int>(label) - hosts.count() + home, hosts.count());
   };
   const auto entry = [&](int h) { return h == home ? hosts.index_of(s.root) : 0; };
-  // labels inside a host are counted from the rank that the data comes to
+  // labels inside a host are counted from the rank that receives the data first
   const auto member = [&](int h, int label) {
     return hosts[h][static_cast<std::size_t>(modulo(entry(h) + label, hosts.size_of(h)))];
   };
@@ -111,7 +111,7 @@ Expense pieces::multiport_tree_expense(const Shape& s, bool up) {
   const Hosts& hosts = hosts_of(s);
   const PostalTree tree(hosts.count(), carriers_of(hosts));
   const double n = expenses::number(s.count), carriers = carriers_of(hosts);
-  // The last to have the news waits for a few messages' travel and for sendings besides, which depends on the network.
+  // The last host to receive the data waits for some messages to travel and some sends; the network decides how many.
   const double sends = tree.sends(tree.units()), hops = 0.12 * tree.units();
   const double inside = knomial_children(hosts.largest()), depth = knomial_depth(hosts.largest());
   Expense one;
@@ -126,7 +126,7 @@ Expense pieces::multiport_tree_expense(const Shape& s, bool up) {
 
 namespace {
 
-/// The most messages of a rank, and of a host to others.
+/// The most messages that a rank sends, and that a host sends to other hosts.
 struct Most {
   int of_rank = 0, of_host = 0;
 };

@@ -1,4 +1,4 @@
-// Columns packed in scratch: what algorithms share that send all blocks of a column in few messages.
+// Columns packed in scratch: shared by algorithms that send all blocks of a column in few messages.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace tutti::pieces {
 
-/// Calls each(i, n, stride) for every group of ranks i, ..., i + n - 1 of a list that are at equal distances; where
-/// they are not to be in groups, for each rank.
+/// Splits a list of ranks into groups of consecutive elements with equal differences `stride`. Calls each(i, n, stride)
+/// for elements i, ..., i + n - 1. Every rank is a group of its own if `in_groups` is false.
 template <typename RankAt, typename Each>
 void each_progression(std::size_t ranks, bool in_groups, RankAt rank_at, Each each) {
   for (std::size_t i = 0; i < ranks;) {
@@ -22,11 +22,11 @@ void each_progression(std::size_t ranks, bool in_groups, RankAt rank_at, Each ea
   }
 }
 
-/// The blocks of all ranks, packed in scratch from its beginning: one column after the other, and within a column one
-/// host after the other, from this rank's host on. So what is sent together lies together. Plain data.
+/// The blocks of all ranks, packed in scratch from its beginning: one column after the other. A column is ordered by
+/// host, starts with this rank's host and wraps around. So the blocks of one message are contiguous. Plain data.
 class PackedColumns {
  public:
-  /// `blocks` are those of the kind's blocks in rank order, of `s.count` elements each or as `table` says.
+  /// Each block has `s.count` elements, or the size that `table` has for it.
   PackedColumns(const Shape& s, const BlockTable* table)
       : hosts_(&hosts_of(s)),
         block_(s.count, s.size, table),
@@ -42,18 +42,18 @@ class PackedColumns {
   bool carries() const noexcept { return index_ < hosts_->columns(); }
   Ring across() const noexcept { return {host_, hosts_->count()}; }
   Ring inside() const noexcept { return {index_, hosts_->size_of(host_)}; }
-  /// The ranks of this rank's column on this host: itself first, then those that it serves.
+  /// For carriers: the ranks of this rank's column on this host, itself first.
   std::span<const int> served() const noexcept { return hosts_->column(host_, index_); }
   /// The carrier of this rank's column.
   int carrier() const noexcept { return (*hosts_)[host_][static_cast<std::size_t>(index_ % hosts_->columns())]; }
 
   std::size_t total() const noexcept { return before(places()); }  ///< elements
   Slice column(int column) const noexcept { return scratch(of_column(column)); }
-  /// The part of this rank's column on the n hosts from the first one on, counted from this rank's host.
+  /// The blocks of this rank's column on n hosts: `first` hosts after this rank's host, and those that follow.
   Slice run(int first, int n) const noexcept {
     return scratch({from_here(index_, first), from_here(index_, first + n) - from_here(index_, first)});
   }
-  /// As the templates of halving.hpp want it.
+  /// The argument `at` of the templates in halving.hpp.
   template <typename Each>
   void operator()(int first, int n, Each each) const {
     each(run(first, n));
@@ -64,14 +64,14 @@ class PackedColumns {
     return scratch({of_column(index_).offset + before(place + i) - before(place), block_[served()[i]].count});
   }
 
-  /// Calls each(packed, ranks, n, stride) for every group of n blocks of a column that lie together in scratch and at
-  /// equal distances in rank order: `rank` is that of the first, `stride` the distance in ranks.
+  /// Calls each(packed, rank, stride) for every group of blocks of a column that are contiguous in scratch and at equal
+  /// distances in rank order. `rank` is the rank of the first block, `stride` the distance in ranks.
   template <typename Each>
   void each_group(int column, Each each) const {
     group(column, host_, hosts_->count(), of_column(column).offset, each);
     group(column, 0, host_, from_here(column, hosts_->count() - host_), each);
   }
-  /// The same blocks in rank order, as runs in `memory`.
+  /// The places of such a group's blocks in `memory`, where blocks are in rank order: a slice in runs.
   Slice spread(Memory memory, int rank, Slice packed, std::ptrdiff_t stride) const noexcept {
     const Slice all{memory, block_[rank].offset, packed.count};
     if (table_ != nullptr || count_ == 0) return all;
@@ -80,7 +80,7 @@ class PackedColumns {
 
  private:
   std::size_t places() const noexcept { return static_cast<std::size_t>(block_.parts()); }
-  /// The elements of all blocks before this place among those of all columns.
+  /// The elements of the first `place` blocks, if the blocks of all columns are in column order.
   std::size_t before(std::size_t place) const noexcept {
     return table_ != nullptr ? table_->by_column()[place] : place * count_;
   }
@@ -88,7 +88,7 @@ class PackedColumns {
     const std::size_t begin = before(hosts_->column_begin(0, column));
     return {begin, before(hosts_->column_begin(0, column + 1)) - begin};
   }
-  /// Where the part of the j-th host begins, counted from this rank's; j = the number of hosts is the end.
+  /// The offset in scratch of the part of the j-th host after this rank's host. The end if j is the number of hosts.
   std::size_t from_here(int column, int j) const noexcept {
     const int host = host_ + j;
     const Range all = of_column(column);

@@ -9,8 +9,8 @@
 
 namespace tutti::pieces {
 
-/// An allreduce in which every column of hosts has a chunk of the buffer, and what crosses is the least there can be:
-/// `across(chunk, hosts, host)` are the elements of a chunk that the host sends to others.
+/// The crossing of an allreduce in which every column has a chunk of the buffer, and sends the least possible between
+/// hosts. across(chunk, hosts, host) returns the elements of a chunk that the host sends to other hosts.
 inline Crossing crossing_by_chunks(const Shape& s, std::size_t (*across)(std::size_t, const Hosts&, int)) {
   const Hosts& hosts = hosts_of(s);
   const Chunks chunk(s.count, hosts.columns());
@@ -23,10 +23,10 @@ inline Crossing crossing_by_chunks(const Shape& s, std::size_t (*across)(std::si
   return what;
 }
 
-/// The elements of all blocks, each of which goes into, or out of, every host but its own once.
+/// The elements that cross hosts if every block enters, or leaves, every host except its own once.
 inline std::size_t every_block_once(const Shape& s) { return times(hosts_of(s).count() - 1, times(s.size, s.count)); }
 
-/// The same, where a host sends on the blocks, or sums, of all ranks but its own.
+/// The crossing in that case, if each host sends the blocks, or sums of blocks, of all ranks except its own.
 inline Crossing crossing_by_blocks(const Shape& s) {
   return {every_block_once(s), times(s.size - hosts_of(s).smallest(), s.count)};
 }

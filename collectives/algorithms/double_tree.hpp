@@ -1,4 +1,4 @@
-// Double trees: what broadcast, reduce and allreduce along them share (see broadcast_double_tree.cpp).
+// Double trees: shared by broadcast, reduce and allreduce along two trees (see broadcast_double_tree.cpp).
 #pragma once
 
 #include "collectives/algorithms/pieces.hpp"
@@ -6,17 +6,17 @@
 
 namespace tutti::pieces {
 
-/// A rank's neighbours in one of the two binary trees, by the shape's way, over one rank of each host, and in one
-/// inside every host that starts at that rank. The tree begins at the root, or at a rank of its own choice.
+/// The neighbours of rank s.rank in the tree for way s.way. It consists of one of the two binary trees, over one rank
+/// of each host, and of a binary tree inside every host from that rank. It starts at s.root if `is_rooted`.
 Node double_tree(const Shape& s, bool is_rooted);
 int ways_of_trees(const Shape& s);
-/// Messages from where a way's tree begins to the farthest rank.
+/// The number of messages on the longest path from the top of the tree for way s.way, or from s.root if `is_rooted`.
 int depth_of_trees(const Shape& s, bool is_rooted);
-/// The most messages of one rank: to its parent, to its children, or both.
+/// The most messages that one rank sends: to its parent (`up`), to its children (`down`), or both.
 int most_sends(const Shape& s, bool is_rooted, bool up, bool down);
-/// The most messages of one host to other hosts: to its parent, to its children, or both.
+/// The most messages that one host sends to other hosts: to its parent (`up`), to its children (`down`), or both.
 int most_crossings(int hosts, bool up, bool down);
-/// What a lane costs on its way up or down; up, it is folded.
+/// The expense of a lane that goes up the tree, with folds, or down.
 Expense tree_expense(const Shape& s, bool is_rooted, bool up);
 
 }  // namespace tutti::pieces

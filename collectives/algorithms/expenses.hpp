@@ -9,14 +9,16 @@
 
 namespace tutti::expenses {
 
-/// The links of a phase, and how many ranks of a host use its link at the same time, and of a rack that rack's.
+/// The links that a phase uses. `sharing` ranks of a host use the host's link at the same time, and `of_rack` ranks of
+/// a rack use the rack's link at the same time.
 struct Links {
   enum class Level { within, between, beyond } level = Level::within;
   double sharing = 1, of_rack = 1;
 };
 inline constexpr Links inside{};
 constexpr Links across(int sharing) noexcept { return {Links::Level::between, static_cast<double>(sharing)}; }
-/// Between racks, for `hosts` hosts of a rack at the same time; between hosts where these are in no racks.
+/// The links between racks, used by `hosts` hosts of a rack at the same time and `sharing` ranks of each. The links
+/// between hosts if there are no racks.
 inline Links beyond(const Hosts& table, int sharing, int hosts) {
   Links links = across(sharing);
   if (table.above() == nullptr) return links;
@@ -25,18 +27,19 @@ inline Links beyond(const Hosts& table, int sharing, int hosts) {
   return links;
 }
 
-/// The links one level above those inside the groups of `table`, for one member of each column of a group.
+/// The links one level above `links`, which are those inside the groups of `table`. One member of each column of a
+/// group uses them at the same time.
 inline Links above(Links links, const Hosts& table) {
   if (links.level == Links::Level::within) return across(table.columns());
   if (links.level == Links::Level::between) links.of_rack = links.sharing * table.columns();
   links.level = Links::Level::beyond;
   return links;
 }
-/// The same for one rank of a group.
+/// The same links, used by one rank at a time.
 inline Links alone(Links links) { return {links.level, 1, 1}; }
 
-/// Those of an algorithm that does not use the hosts: on several hosts with several ranks each, all messages are
-/// counted as if they went between hosts, and racks.
+/// The links of an algorithm that does not use the hosts. On several hosts, all messages count as messages between
+/// hosts or, if there are racks, between racks.
 inline Links flat(const Shape& s) {
   const Hosts& hosts = hosts_of(s);
   if (hosts.count() == 1) return inside;
@@ -46,14 +49,15 @@ inline Passage& passage(Expense::Way& way, Links links) {
   if (links.level == Links::Level::within) return way.within;
   return links.level == Links::Level::between ? way.between : way.beyond;
 }
-/// Messages one after another of `elements` together, of a rank that shares the links as they say.
+/// Sets the passage of `way` on `links`: a rank that shares them sends `messages` messages, one after another, with
+/// `elements` elements in all.
 inline void take(Expense::Way& way, Links links, double messages, double elements) {
   passage(way, links) = {messages, elements * links.sharing};
   if (links.level == Links::Level::beyond) way.uplink = elements * links.of_rack;
 }
 
-/// A phase in which all ranks send and receive `messages` of `elements` together, one after another, and fold or copy
-/// `folded` elements.
+/// A phase in which every rank sends and receives `messages` messages, one after another, with `elements` elements in
+/// all, and folds or copies `folded` elements in all.
 inline Expense exchange(Links links, double messages, double elements, double folded = 0) {
   Expense sum;
   take(sum.chain, links, messages, elements);
@@ -71,16 +75,16 @@ inline Expense at_once(Links links, double peers, double elements, double folded
   return sum;
 }
 
-/// As exchange(), in `rounds` rounds in each of which every rank sends to, and receives from, that many `peers` at
-/// once. All but the first of these cost one overhead and not two, since it sends while the first message travels.
+/// As exchange(), but in each of `rounds` rounds every rank sends to, and receives from, `peers` ranks at once. In a
+/// round, every message but the first costs one overhead instead of two: the rank sends it while the first one travels.
 inline Expense rounds_of(double peers, Links links, double rounds, double elements, double folded = 0) {
   Expense sum = exchange(links, rounds, elements, folded);
   passage(sum.load, links).messages *= (1 + peers) / 2;
   return sum;
 }
 
-/// A tree over `ranks`, upwards where it folds: a chain of `depth` messages of `elements` each, in which each rank
-/// receives or sends `fan` times.
+/// A tree, upwards if it `folds`. The longest chain has `depth` messages of `elements` elements each. A rank receives,
+/// or sends, up to `fan` messages.
 inline Expense tree(Links links, double depth, double fan, double elements, bool folds) {
   Expense sum;
   links = {links.level};
@@ -101,8 +105,8 @@ inline Expense chain(Links links, int ranks, double elements, bool folds) {
   return sum;
 }
 
-/// Trees in trees: inside every host, and over the hosts, or over those of a rack and over the racks, and so on.
-/// Calls each(links, ranks) for those of every level, of so many ranks at most, from inside hosts outwards.
+/// Nested trees: one inside every host, and one over the hosts; with racks, one over the hosts of every rack, and one
+/// over the racks; and so on. Calls each(links, ranks) for every level, hosts first. Trees have up to `ranks` members.
 template <typename Each>
 void each_tree(const Hosts& hosts, Each each) {
   Links links = inside;
@@ -114,7 +118,7 @@ void each_tree(const Hosts& hosts, Each each) {
   each(links, table->largest());
   each(alone(above(links, *table)), table->count());
 }
-/// The sum of depth(ranks) over them.
+/// The sum of depth(ranks) over the levels of each_tree().
 template <typename Depth>
 int depth_of_trees(const Hosts& hosts, Depth depth) {
   int sum = 0;
@@ -122,13 +126,13 @@ int depth_of_trees(const Hosts& hosts, Depth depth) {
   return sum;
 }
 
-/// Recursive doubling of whole buffers, with two more messages where ranks are no power of two.
+/// Recursive doubling of whole buffers, with two more messages if `ranks` is no power of two.
 inline Expense doubling(Links links, int ranks, double elements) {
   const int rounds = log2_floor(ranks), extra = power_of_two_below(ranks) < ranks ? 2 : 0;
   return exchange(links, rounds + extra, (rounds + extra) * elements, (rounds + extra / 2) * elements);
 }
 
-/// Halving and doubling of a buffer, as above.
+/// Recursive halving and doubling of a buffer, with two more messages if `ranks` is no power of two.
 inline Expense halving_doubling(Links links, int ranks, double elements) {
   const int k = power_of_two_below(ranks), extra = k < ranks ? 2 : 0;
   const double moved = elements * (k - 1) / k;
@@ -140,8 +144,8 @@ inline Expense ring(Links links, double rounds, double elements, bool folds = fa
   return exchange(links, rounds, rounds * elements, folds ? rounds * elements : 0);
 }
 
-/// Counts the messages of a ring or chain that go to another rack. Where racks are passed one after the other, the
-/// chain of messages leaves every rack but one once, and the busiest host sends all of its messages to another rack.
+/// Moves the messages of a ring or chain to other racks from `between` to `beyond`. If the hosts of each rack follow
+/// one another, the chain leaves every rack but one once. The busiest host sends all its messages to another rack.
 inline void cross_racks(Expense& sum, const Hosts& hosts, double elements) {
   if (hosts.above() == nullptr) return;
   const double messages = hosts.above()->in_blocks() ? hosts.above()->count() - 1 : sum.chain.between.messages;
@@ -154,15 +158,15 @@ inline void cross_racks(Expense& sum, const Hosts& hosts, double elements) {
   sum.load.between = {sum.load.between.messages - sum.load.beyond.messages, 0};
 }
 
-/// size - 1 rounds of `elements` each around a ring of all ranks in their order. What is sent on goes between hosts
-/// once for every host, and one rank of each host sends all that leaves it.
+/// size - 1 rounds of `elements` each around a ring of all ranks in rank order. The chain crosses to another host once
+/// for every host but one. One rank of each host sends everything that leaves the host.
 inline Expense ring_of_ranks(const Shape& s, double elements, bool folds = false) {
   const Hosts& hosts = hosts_of(s);
   const double rounds = s.size - 1, between = hosts.count() - 1;
   if (hosts.count() == 1 || !hosts.in_blocks()) return ring(flat(s), rounds, elements, folds);
   Expense sum = ring(inside, rounds, elements, folds);
   sum.load.between = {rounds, rounds * elements};
-  sum.load.within.messages = 0;  // its others do not send at that rank's cost
+  sum.load.within.messages = 0;  // that rank sends nothing inside its host
   sum.chain.between = {between, between * elements};
   sum.chain.within = {rounds - between, (rounds - between) * elements};
   cross_racks(sum, hosts, elements);
@@ -170,7 +174,7 @@ inline Expense ring_of_ranks(const Shape& s, double elements, bool folds = false
   return sum;
 }
 
-/// A chain through all ranks in their order.
+/// A chain through all ranks in rank order.
 inline Expense chain_of_ranks(const Shape& s, double elements, bool folds) {
   const Hosts& hosts = hosts_of(s);
   if (hosts.count() == 1 || !hosts.in_blocks()) return chain(flat(s), s.size, elements, folds);
@@ -179,12 +183,12 @@ inline Expense chain_of_ranks(const Shape& s, double elements, bool folds) {
   sum.chain.between = between.chain.between;
   sum.chain.folded += between.chain.folded;
   sum.load.between = between.load.between;
-  sum.stay.between = between.stay.between;  // as if one rank had both neighbours on other hosts
+  sum.stay.between = between.stay.between;  // the case of a rank with both neighbours on other hosts
   cross_racks(sum, hosts, elements);
   return sum;
 }
 
-/// Local copies or folds.
+/// Local copies or folds of `elements`.
 inline Expense here(double elements) { return exchange(inside, 0, 0, elements); }
 
 inline Expense::Way operator+(const Expense::Way& a, const Expense::Way& b) {
@@ -198,14 +202,14 @@ inline Expense::Way operator+(const Expense::Way& a, const Expense::Way& b) {
 inline Expense operator+(const Expense& a, const Expense& b) {
   return {a.chain + b.chain, a.load + b.load, a.stay + b.stay};
 }
-/// Such trees, of which along(links, ranks) costs those of a level.
+/// The sum of along(links, ranks) over the levels of each_tree().
 template <typename Along>
 Expense of_trees(const Hosts& hosts, Along along) {
   Expense sum;
   each_tree(hosts, [&](Links links, int ranks) { sum = sum + along(links, ranks); });
   return sum;
 }
-/// The same where ranks wait in the middle of a lane, until the last of the chain has come.
+/// One phase after another, if ranks wait between the phases until the chain of the first has ended.
 inline Expense there_and_back(const Expense& there, const Expense& back) {
   Expense sum = there + back;
   sum.stay = sum.chain;
@@ -214,7 +218,7 @@ inline Expense there_and_back(const Expense& there, const Expense& back) {
 
 inline double number(std::size_t count) noexcept { return static_cast<double>(count); }
 
-/// A binomial tree at whose root the blocks of all others arrive, or from which they leave, after `depth` messages.
+/// A binomial gather of all ranks' blocks to the root, or a scatter from it. The longest path has `depth` messages.
 inline Expense blocks_by_tree(const Shape& s, int depth) {
   const double at_root = (s.size - 1) * number(s.count), fan = log2_ceil(s.size);
   return tree(flat(s), depth, fan, at_root / std::max(1.0, fan), false);

@@ -2,8 +2,8 @@
 // Numbered from the root, the ranks of a subtree are consecutive, so their blocks are contiguous in scratch; the root
 // receives them in place, in two pieces if a subtree wraps around the last rank.
 //
-//   rounds floor(log2 p), the depth of the tree     elements n times the largest subtree, at most p/2     scratch that
-//   too
+//   rounds floor(log2 p), the depth of the tree
+//   elements n times the ranks of the largest subtree, at most p/2     scratch the same
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <algorithm>

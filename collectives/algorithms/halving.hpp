@@ -1,5 +1,5 @@
 // Halving and doubling for any number of ranks: a reduce-scatter and an allgather of blocks, each in few rounds and
-// with the least data there can be. Templates, since algorithms keep their blocks in different places.
+// with the least possible data. They are templates because algorithms store their blocks in different places.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,20 @@
 
 namespace tutti::pieces {
 
-/// How many times more is known after a round of the allgather. 4 halves the rounds, for as little data in more
-/// messages at a time: so it is for blocks that together are short. Long ones fill the links better one after another.
+/// The radix: the factor by which a rank's blocks increase in a round of the allgather. Radix 4 needs half the rounds
+/// of radix 2, and sends the same data in up to three messages at a time. Radix 2 is better for long messages: these
+/// fill the links better one after another. `elements`: of all blocks together.
 constexpr int radix_for(std::size_t elements) noexcept { return elements <= std::size_t{16} << 10 ? 4 : 2; }
 
-/// Round k of the allgather, which is Bruck's with one port or three: this rank knows the `have` blocks from its own
-/// on; it sends the first of them to the ranks have, 2 have and 3 have behind, and learns the next ones from the ranks
-/// as far ahead. In the reduce-scatter the rounds come in the opposite order, and messages go the other way.
+/// Round k of the allgather: Bruck's with one port (radix 2) or three ports (radix 4). This rank has `have` blocks, its
+/// own and those after it. It sends the first of them to the ranks have, 2 have and 3 have behind. It receives the
+/// blocks that follow from the ranks have, 2 have and 3 have ahead. The reduce-scatter is the reverse: its rounds are
+/// in the opposite order, and messages go in the opposite direction.
 struct Doubling {
   Doubling(int blocks, int k, int radix) noexcept : have(1), all(blocks), ports(radix - 1) {
     for (int i = 0; i < k; ++i) have *= radix;
   }
-  /// How many blocks go to the rank that is `port` times as far, and how far that is; zero if there are no more.
+  /// more(): the number of blocks that `port` sends. far(): the distance of its peer. Both are 0 if it sends nothing.
   int more(int port) const noexcept {
     if (port > ports) return 0;
     return static_cast<int>(std::clamp<std::int64_t>(all - std::int64_t{port} * have, 0, have));
@@ -33,15 +35,15 @@ constexpr int doublings(int blocks, int radix) noexcept {
   return radix == 2 ? log2_ceil(blocks) : (log2_ceil(blocks) + 1) / 2;
 }
 
-/// The ranks of a ring by their distance.
+/// The rank of a ring that is `ahead` ranks ahead of this rank; behind if negative.
 struct Neighbours {
   Ring ring;
   int operator()(int ahead) const noexcept { return modulo(ring.rank + ahead, ring.size); }
 };
 
-/// Collects the blocks of all ranks, of which this rank's is in its place at the start. `at(first, n, each)` calls
-/// `each` with the slices of the blocks first, ..., first + n - 1, counted from this rank's own; `peer(i)` is the rank
-/// whose own block is the i-th from there, which may be negative.
+/// An allgather of the blocks of all ranks. At the start, this rank's block is in its place. Blocks are counted from
+/// this rank's block, which is block 0. `at(first, n, each)` calls each(slice) for the slices of the n blocks from
+/// block `first` on. `peer(i)` is the rank that owns block i; i may be negative.
 ///
 ///   rounds ceil(log p), by the radix     elements all blocks but one
 ///
@@ -58,9 +60,9 @@ void collect_by_doubling(Schedule& plan, int size, int radix, Peer peer, At at) 
   });
 }
 
-/// Folds the blocks of all ranks, each at its owner: the doubling played backwards. `at` as above, for the places of
-/// the sums. This rank's contributions are in the same places of the memory `given`. What comes from the second and the
-/// third port waits in scratch, from `spare` on.
+/// A reduce-scatter: folds every block at its owner, by the doubling in reverse. `at` as above, for the places of the
+/// sums. This rank's contributions are in the same places of the memory `given`. Data received by the second and the
+/// third port is stored in scratch, from element `spare` on, until it is folded.
 ///
 ///   rounds ceil(log p), by the radix     elements all blocks but this rank's own
 ///   scratch half the blocks at most, none for the radix 2
@@ -97,8 +99,8 @@ class Halving {
     if (blocks > 0) at_(0, blocks, [&](Slice slice) { elements += slice.count; });
     return elements;
   }
-  /// The part of scratch in which what comes from this port waits for the sum in `slice`; `before` are the elements of
-  /// the slices before it.
+  /// The part of scratch for the data that `port` receives, to be folded into the sum in `slice`. `before` is the
+  /// number of elements of the slices before it.
   Slice waiting(const Doubling& step, int port, std::size_t before, const Slice& slice) const {
     return scratch({spare_ + (port == 3 ? length(step.more(2)) : 0) + before, slice.count});
   }
@@ -118,7 +120,7 @@ class Halving {
         before += slice.count;
       });
     }
-    // what the next round has no sums of
+    // nothing is received for these blocks: their sum is this rank's contribution
     if (is_first && step.more(1) < step.have)
       at_(step.more(1), step.have - step.more(1), [&](Slice slice) { round.add(copy(slice, source(slice))); });
   }
@@ -138,7 +140,7 @@ class Halving {
   std::size_t spare_;
 };
 
-/// What a rank sends in the doubling: run(0, n) elements are in the first n blocks, from its own on.
+/// The elements that a rank sends in the doubling. run(0, n) returns the elements of n blocks, its own first.
 template <typename Run>
 std::size_t sent_by_doubling(int size, int radix, Run run) {
   std::size_t elements = 0;
@@ -148,8 +150,8 @@ std::size_t sent_by_doubling(int size, int radix, Run run) {
   return elements;
 }
 
-/// Blocks in the order of a ring's ranks. Those from this rank's own on are in one slice, or in two where they wrap
-/// around the last one.
+/// The blocks of a ring's ranks, in rank order in `out`, as the argument `at` of the templates above. The n blocks from
+/// block `first` on are one slice, or two if they wrap around the last rank.
 struct InRing {
   Ring ring;
   Blocks block;

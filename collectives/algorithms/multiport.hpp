@@ -1,5 +1,5 @@
-// Multiport algorithms: the ranks of a host talk to different other hosts at the same time. For small buffers, whose
-// time is that of messages one after another.
+// Multiport algorithms: the ranks of a host exchange messages with different other hosts at the same time. For small
+// buffers, whose time depends on the number of messages that follow one another.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,19 @@
 
 namespace tutti::pieces {
 
-/// The ranks of every host that talk to other hosts: those with the lowest local indices.
+/// The number of ranks of every host that exchange messages with other hosts: those with the lowest local indices.
 inline int carriers_of(const Hosts& hosts) noexcept { return std::min(hosts.columns(), 8); }
 
-/// How rounds between hosts are cut: in each of `rounds`, every host talks to up to radix - 1 others, and each of its
-/// carriers to up to `each` of these. radix^rounds is at least the number of hosts. More ports than carriers save
-/// rounds, but a carrier sends to one after another. The best is taken, if a message takes four times as long as its
-/// sending, with what the host's ranks exchange before the next round.
+/// The rounds between hosts. In each of `rounds` rounds, every host exchanges messages with up to radix - 1 other
+/// hosts, and each of its carriers with up to `each` of these. radix^rounds is at least the number of hosts. With a
+/// larger radix there are fewer rounds, but a carrier may send several messages one after another. The constructor
+/// chooses the fastest. It assumes that a message, with the exchange inside the host before the next round, takes as
+/// long as four sends.
 struct Ports {
   Ports(int hosts, int its_carriers) noexcept : carriers(its_carriers) {
     for (int tried = 1, least = 0; tried == 1 || tried <= log2_ceil(hosts); ++tried) {
       const int root = root_of(hosts, tried), messages = ceiling(std::max(root - 1, 1), carriers);
-      const int time = tried * std::max(4 + messages, 2 * messages);  // in sendings: at most, it is all that it does
+      const int time = tried * std::max(4 + messages, 2 * messages);  // in sends; 2 * messages: all sends and receives
       if (tried > 1 && time >= least) continue;
       least = time;
       *this = {carriers, messages, root, tried};
@@ -30,7 +31,8 @@ struct Ports {
   }
   int carriers, each, radix, rounds;
 
-  /// The messages that a round takes the time of: a carrier sends while its first one travels.
+  /// The number of messages whose time a round takes. A carrier's first message counts as one; each further one counts
+  /// half, because it is sent while the first one travels.
   double in_turn() const noexcept { return (1.0 + each) / 2; }
 
   static int ceiling(int n, int by) noexcept { return (n + by - 1) / by; }
@@ -39,10 +41,10 @@ struct Ports {
     for (; exponent > 0 && product < std::int64_t{1} << 31; --exponent) product *= n;
     return product;
   }
-  /// The hosts that a host has heard of before this round.
+  /// The number of hosts, including itself, whose data a host has before this round.
   int before(int round) const noexcept { return static_cast<int>(power(radix, round)); }
 
-  /// The smallest number of which this power is at least n; 2 at least.
+  /// The smallest number >= 2 whose power with this exponent is at least n.
   static int root_of(int n, int exponent) noexcept {
     int low = 2, high = std::max(n, 2);
     while (low < high) {
@@ -60,15 +62,15 @@ struct Ports {
       : carriers(its_carriers), each(messages), radix(root), rounds(tried) {}
 };
 
-/// What a k-nomial tree of radix 4 inside a host needs (see broadcast_multiport.cpp).
+/// A k-nomial tree of radix 4, used inside a host (see broadcast_multiport.cpp).
 Node knomial(Ring ring, int root);
-int knomial_depth(int size);      ///< messages from the root to the farthest rank
-int knomial_depth_of(int label);  ///< to this one
-int knomial_children(int size);   ///< of the root
+int knomial_depth(int size);      ///< the number of messages from the root to the farthest rank
+int knomial_depth_of(int label);  ///< the number of messages from the root to this label
+int knomial_children(int size);   ///< the number of the root's children
 
-/// Round k of ceil(log2 size) in which the ranks of a ring collect what each has: part i is that of rank i. Calls
-/// send(peer, first, n) and receive(peer, first, n) for parts first, ..., first + n - 1. Where the number of ranks is a
-/// power of two, these are one message; else two where they wrap around the last rank.
+/// Round k of an allgather in ceil(log2 size) rounds among the ranks of a ring; part i is the part of rank i. Calls
+/// send(peer, first, n) and receive(peer, first, n) for parts first, ..., first + n - 1: once, or twice if the parts
+/// wrap around the last rank. They do not if the number of ranks is a power of two.
 template <typename Send, typename Receive>
 void collect_parts(Ring ring, int k, Send send, Receive receive) {
   const int have = 1 << k;
@@ -88,7 +90,8 @@ void collect_parts(Ring ring, int k, Send send, Receive receive) {
   each(ring.rank + have, [&](int first, int n) { receive(modulo(ring.rank + have, ring.size), first, n); });
 }
 
-/// Carriers as a power of two, and the ranks of a host that one of them serves, itself first.
+/// `columns` is the number of carriers, a power of two. `ring` are the ranks of a host that one carrier serves, with
+/// the carrier as rank 0; ring.rank is this rank's index among them.
 struct Served {
   Served(const Hosts& hosts, int host, int index) noexcept
       : columns(power_of_two_below(carriers_of(hosts))),
@@ -101,11 +104,11 @@ struct Served {
   Node node(std::span<const int> members) const;
 };
 
-/// A rank's neighbours in a tree over hosts that all carriers of a host send in (see broadcast_multiport.cpp).
+/// A rank's neighbours in a tree over hosts in which all carriers of a host send (see broadcast_multiport.cpp).
 Node multiport_tree(const Shape& s);
-/// Messages from its root to the farthest rank.
+/// The number of messages from its root to the farthest rank.
 int multiport_depth(const Shape& s);
-/// What a lane costs on its way up or down; up, it is folded.
+/// The expense of a lane that goes up the tree, with folds, or down.
 Expense multiport_tree_expense(const Shape& s, bool up);
 
 }  // namespace tutti::pieces

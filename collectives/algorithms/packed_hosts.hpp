@@ -1,4 +1,4 @@
-// Packed hosts: where multiport algorithms keep the blocks of all ranks, and how the carriers of a host share them out.
+// Packed hosts: the places of all ranks' blocks in multiport algorithms, and their division among a host's carriers.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,11 @@
 
 namespace tutti::pieces {
 
-/// The blocks of all ranks in scratch from its beginning, ordered by host from this rank's host on, so that what is
-/// sent between hosts lies together. In a round between hosts, of which the others know or have yet to learn of `have`
-/// hosts, a carrier talks to neighbouring hosts at distances d have. Plain data.
+/// The blocks of all ranks in scratch from its beginning. They are ordered by host, start with this rank's host and
+/// wrap around, so that the blocks of a message between hosts are contiguous. In a round between hosts, `have` is the
+/// number of hosts whose blocks a host has before the round (allgather), or for which it has sums after the round
+/// (reduce-scatter). Hosts exchange messages at distances d * have, d = 1, 2, ...; each carrier takes consecutive d.
+/// Plain data.
 struct PackedHosts {
   PackedHosts(const Shape& s, int its_rank)
       : hosts(&hosts_of(s)),
@@ -27,7 +29,7 @@ struct PackedHosts {
   Ring inside() const { return {index, hosts->size_of(host)}; }
   Ring carriers() const { return {index, served.columns}; }
   int doublings() const { return log2_floor(served.columns); }
-  /// The rank of this index on another host, at a distance between -hosts and hosts.
+  /// The rank with this rank's local index on the host at this distance, which is between -hosts and hosts.
   int across(int distance) const {
     return (*hosts)[modulo(host + distance - (distance > 0 ? hosts->count() : 0), hosts->count())]
                    [static_cast<std::size_t>(index)];
@@ -37,10 +39,10 @@ struct PackedHosts {
   Slice of_hosts(int first, int until) const { return scratch({before(first), before(until) - before(first)}); }
   Slice of_ranks(int first, int n) const { return scratch({times(first, count), times(n, count)}); }
 
-  /// The other hosts that a host talks to in a round; and how many of them a carrier does.
+  /// The number of other hosts that a host exchanges messages with in a round; and the most of these for one carrier.
   int others(int have) const { return std::min(ports.radix, Ports::ceiling(hosts->count(), have)) - 1; }
   int share(int have) const { return Ports::ceiling(others(have), served.columns); }
-  /// What the n carriers from this one on receive or send.
+  /// The blocks that carriers carrier, ..., carrier + n - 1 receive in a round (allgather) or send (reduce-scatter).
   Slice shared(int have, int carrier, int n) const {
     const auto begin = [&](int c) {
       const std::int64_t distance = std::int64_t{1 + std::min(c * share(have), others(have))} * have;
@@ -48,7 +50,8 @@ struct PackedHosts {
     };
     return of_hosts(begin(carrier), begin(carrier + n));
   }
-  /// Calls each(distance, hosts) for the hosts that this carrier talks to, and for how many hosts' blocks.
+  /// Calls each(distance, n) for every host that this carrier exchanges messages with: its distance, and the number of
+  /// hosts whose blocks are in the message.
   template <typename Each>
   void each_port(int have, Each each) const {
     const int begin = index * share(have);
@@ -56,7 +59,8 @@ struct PackedHosts {
       each(d * have, std::min(have, hosts->count() - d * have));
   }
 
-  /// Calls each(packed, in_order) for as many blocks at a time as are at equal distances in rank order.
+  /// Calls each(packed, in_order) for every group of packed blocks at equal distances in rank order. `in_order` are
+  /// their places in `memory`, where blocks are in rank order.
   template <typename Each>
   void each_run(Memory memory, Each each) const {
     const auto ranks_of_all = std::span((*hosts)[0].data(), static_cast<std::size_t>(size));
@@ -73,7 +77,7 @@ struct PackedHosts {
       }
   }
 
-  /// The elements of the messages inside a host, one after another, that go with all rounds between hosts.
+  /// The elements of the messages inside a host, one after another, that belong to the rounds between hosts.
   std::size_t inside_chain() const {
     std::size_t sum = 0;
     for (int k = 0; hosts->count() > 1 && k < ports.rounds; ++k)
@@ -88,7 +92,7 @@ struct PackedHosts {
   Ports ports;
 
  private:
-  /// The elements of all hosts before this one, counted from the own host.
+  /// The elements of the `distance` hosts from this rank's host on.
   std::size_t before(int distance) const {
     const int other = host + distance, ranks = hosts->before(host);
     const int sum =

@@ -1,4 +1,4 @@
-// Parallel aggregated trees: what the allgather and the reduce-scatter along them share.
+// Parallel aggregated trees: shared by the allgather and the reduce-scatter along these trees.
 #pragma once
 
 #include <bit>
@@ -12,16 +12,16 @@
 
 namespace tutti::pieces {
 
-/// One rank's part, for hosts with equally many ranks. The block of the host x behind has the offset x, and goes from
-/// host to host along a binomial tree: offset x comes from the host as far behind as the lowest set bit of x, where it
-/// has that bit cleared. The trees of all blocks look alike, so blocks at equal offsets of all hosts move in one round.
-/// Offsets are divided into lanes of `step` offsets, a power of two: x = lane * step + low. All lanes with the same low
-/// move in one message, so those with low > 0 take step - 1 rounds; those with low = 0 are doubled in the logarithm of
-/// their number. An offset that others come from is kept in a slot, of which there is one for each number of low zeros.
-/// Plain data.
+/// One rank's part, for hosts with the same number of ranks. Offset x stands for the block of the host x behind. A
+/// block moves from host to host along a binomial tree: with b the lowest set bit of x, offset x comes from the host b
+/// behind, where the same block has offset x - b. All hosts do the same, so all blocks with equal offsets move in one
+/// round. Offsets are divided into lanes: x = lane * step + low, where `step` is a power of two. All lanes with the
+/// same low move in one message. So low > 0 takes step - 1 rounds. low = 0 is collected by doubling, in a number of
+/// rounds logarithmic in the lanes. Blocks that are sent on later are stored in slots, one slot for each number of
+/// trailing zero bits of low. Plain data.
 class AggregatedTrees {
  public:
-  /// No message has more elements, unless a block or two have.
+  /// The most elements of a message, unless a few blocks (four at most) have more.
   static constexpr std::size_t most = 16 << 10;
   static constexpr int radix = 4;
 
@@ -31,27 +31,27 @@ class AggregatedTrees {
   const Hosts& hosts() const noexcept { return columns_.hosts(); }
   Ring inside() const noexcept { return columns_.inside(); }
   int step() const noexcept { return step_; }
-  /// How many offsets have this low part.
+  /// The number of offsets with this low part.
   int lanes(int low) const noexcept { return (hosts().count() - low - 1) / step_ + 1; }
-  /// Where this many lanes of `low` are, from the first-th on.
+  /// The place in scratch of lanes first, ..., first + n - 1 of `low`.
   Slice slot(int low, int first, int n) const noexcept {
     return scratch({times(slot_of(low) * lanes(0) + first, count_), times(n, count_)});
   }
   Slice slot(int low) const noexcept { return slot(low, 0, lanes(low)); }
-  /// Area `number` of scratch behind the slots, each for one low part.
+  /// Area `number` of scratch, after the slots. An area stores the blocks of one low part.
   Slice area(int number, int low) const noexcept {
     return scratch({times((slots() + number) * lanes(0), count_), times(lanes(low), count_)});
   }
   std::size_t scratch_elements(int areas) const noexcept { return times((slots() + areas) * lanes(0), count_); }
 
-  /// The rank of this column on the host that is as many offsets behind, and ahead.
+  /// The rank of this column on the host that is `offset` hosts behind, or ahead.
   int behind(int offset) const noexcept { return rank_of(columns_.host() - offset, columns_.index()); }
   int ahead(int offset) const noexcept { return rank_of(columns_.host() + offset, columns_.index()); }
   /// A rank of this host.
   int member(int index) const noexcept { return rank_of(columns_.host(), index); }
 
-  /// Calls each(packed, spread) for the lanes of `low` of a column, whose blocks are packed in one slice: for those at
-  /// equal distances in `memory`.
+  /// Calls each(some, spread) for every group of lanes of `low` of a column whose blocks are at equal distances in
+  /// `memory`. `some` is their part of `packed`, which has all these lanes; `spread` are their places in `memory`.
   template <typename Each>
   void each_group(int column, int low, Slice packed, Memory memory, Each each) const {
     const auto rank_at = [&](std::size_t lane) {
@@ -64,7 +64,7 @@ class AggregatedTrees {
                      });
   }
 
-  /// The lanes of low 0 as halving.hpp wants them: their hosts, and where they are.
+  /// The lanes of low 0 as arguments of the templates in halving.hpp: Peers for `peer`, Lanes for `at`.
   struct Peers {
     const Hosts* hosts;
     int host, index, step;
@@ -84,7 +84,7 @@ class AggregatedTrees {
 
   static int lowest_bit(int low) noexcept { return low & -low; }
 
-  /// The smallest step for which messages are not too long; there are two lanes at least.
+  /// The smallest step for which messages have at most `most` elements; but there are at least two lanes.
   static int step_for(int hosts, std::size_t count) noexcept {
     int step = 1;
     while (step <= hosts / 4 && static_cast<std::size_t>((hosts - 1) / step + 1) * count > most) step *= 2;
@@ -100,7 +100,7 @@ class AggregatedTrees {
     return times(s.size - hosts.count() + hosts.count() - 1, s.count);
   }
   static bool in_many_steps(const Shape& s) { return step_for(hosts_of(s).count(), s.count) >= 8; }
-  /// While blocks cross, those that came before are exchanged inside. Without copies.
+  /// The expense without copies. While blocks cross hosts, those received before are exchanged inside hosts.
   static Expense expense(const Shape& s) {
     using namespace expenses;
     const Hosts& hosts = hosts_of(s);
@@ -109,7 +109,7 @@ class AggregatedTrees {
     Expense sum = at_once(expenses::inside, others * steps, others * h * number(s.count));
     sum.chain.within.elements = sum.stay.within.elements = sum.load.within.elements / steps;
     const double rounds_between = rounds(s) - (others > 0 ? 1 : 0);
-    const double peers = steps > 1 ? 1 : 3;  // where a rank waits for every step, its messages go one by one
+    const double peers = steps > 1 ? 1 : 3;  // with several steps, messages follow one another
     return sum + rounds_of(peers, across(hosts.largest()), rounds_between, all / hosts.largest() * (h - 1) / h);
   }
 

@@ -1,4 +1,4 @@
-// Pieces: plans used by several algorithms. Each is defined in the file of the algorithm that it belongs to.
+// Pieces: plans that several algorithms use. Each is defined in the file of one of these algorithms.
 #pragma once
 
 #include <array>
@@ -22,10 +22,10 @@ inline Schedule alone(std::size_t count) {
   return plan;
 }
 
-/// The chunks of a host's ranks: the first `columns` ranks have one, the others an empty one.
+/// The chunks of a host's ranks: the first `columns` ranks have one each, the blocks of the others are empty.
 inline Blocks chunks_inside(std::size_t count, int columns, int ranks) { return {Chunks(count, columns), ranks}; }
 
-/// Ring allgather of the blocks into every rank's `out`; `mine` is where this rank's block is at the start (see
+/// Ring allgather of the blocks into every rank's `out`. `mine` is this rank's block at the start (see
 /// allgather_ring.cpp).
 Schedule circulate(Ring ring, const Blocks& block, Slice mine);
 
@@ -45,19 +45,19 @@ struct Node {
 
  private:
   int count_ = 0;
-  std::array<int, 48> list_;  // of two trees, one over hosts and one inside a host: of radix 4, 12 others for 4^12
+  std::array<int, 48> list_;  // enough for 12 children on other hosts, and 36 in a radix-4 tree of 4^12 ranks inside
 };
 using Tree = Node (*)(Ring ring, int root);
 Node binomial(Ring ring, int root);  // broadcast_binomial.cpp
 Node chain(Ring ring, int root);     // broadcast_chain.cpp: one child
-/// A `tree` over the hosts, starting at the root's host, with one rank of each; and a `tree` inside every host,
-/// starting at that rank. Where hosts are grouped by racks, the one over the hosts is such a tree of trees itself (see
-/// broadcast_hierarchical.cpp).
+/// A rank's neighbours in nested trees: a `tree` over one rank of each host, from the root's host, and a `tree` inside
+/// every host, from that rank. If hosts are grouped by racks, the tree over the hosts is nested in the same way: over
+/// one host of each rack, and inside every rack (see broadcast_hierarchical.cpp).
 Node tree_of_hosts(const Shape& s, Tree tree);
-/// The part of it over the hosts: a host's neighbours, starting at host `home`.
+/// The part over the hosts: the neighbours of `host` in the tree that starts at host `home`.
 Node tree_over_hosts(const Hosts& hosts, int host, int home, Tree tree);
-/// The most messages that a rank sends down such trees: to hosts, and inside a host of n ranks within(n) at most. And
-/// what crosses hosts then.
+/// sent_down(): the most messages that a rank sends down such trees, to other hosts and, inside a host of n ranks, at
+/// most within(n). crossing_down(): the crossing of such trees.
 int sent_down(const Shape& s, Tree tree, int (*within)(int ranks));
 Crossing crossing_down(const Shape& s, Tree tree);
 
@@ -72,12 +72,13 @@ Schedule reduce_binomial(const Shape& s);
 /// The same, but a rank receives from all its children in one round (see reduce_double_tree.cpp).
 Schedule fold_up_at_once(const Node& node, std::size_t count);
 
-/// Extends `core`, an allreduce plan for `fitting` ranks, more than half of the shape's, to all of them (see
-/// allreduce_recursive_doubling.cpp).
+/// Extends `core`, an allreduce plan for `fitting` ranks, to all ranks of the shape. `fitting` must be at least half of
+/// them (see allreduce_recursive_doubling.cpp).
 Schedule fold_extra_ranks(const Shape& s, int fitting, Schedule (*core)(const Shape&));
 
-/// The contributions of all ranks to one slice. Those of others are received into scratch, from element `at` on; and
-/// all are folded in rank order into `into`, one in each round (see allreduce_direct.cpp).
+/// Folds the contributions of all ranks of a ring in rank order into `into`, one in each round. Other ranks'
+/// contributions are received into scratch, from element `at` on. `mine` is this rank's contribution (see
+/// allreduce_direct.cpp).
 struct InOrder {
   Ring ring;
   Slice into, mine;
@@ -89,15 +90,15 @@ struct InOrder {
   Step fold_next(int k) const;
 };
 
-/// Every rank sends each block of its `in` to the block's owner, who folds all contributions into `into` (see
+/// Every rank sends each block of its `in` to the block's owner, which folds all contributions into `into` (see
 /// reduce_scatter_direct.cpp).
 Schedule fold_at_owners(Ring ring, const Blocks& block, Slice into);
 
-/// Every rank sends `mine` to all others, into the block of its number in `out` (see allgather_linear.cpp).
+/// Every rank sends `mine` to all others, which receive it into the sender's block in `out` (see allgather_linear.cpp).
 Schedule give_to_all(Ring ring, const Blocks& block, Slice mine);
 
-/// The number of slots j in [0, size) with this digit at this place, a power of the radix, which a Bruck alltoall sends
-/// in its round; and in all rounds (see alltoall_bruck.cpp).
+/// movers(): the number of slots j in [0, size) whose digit at `place`, a power of the radix, is `digit`. A Bruck
+/// alltoall sends these in one message. all_movers(): the slots that it sends in all rounds (see alltoall_bruck.cpp).
 std::size_t movers(int size, int place, int digit, int radix);
 std::size_t all_movers(int size, int radix);
 

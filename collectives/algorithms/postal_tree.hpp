@@ -1,4 +1,4 @@
-// The postal tree: news from one host to all others, where a host goes on sending while its messages travel.
+// The postal tree: a tree from one host to all others in which a host sends more messages while its first ones travel.
 #pragma once
 
 #include <algorithm>
@@ -7,17 +7,17 @@
 
 namespace tutti::pieces {
 
-/// A host that has the news begins `ports` messages in every unit of time, up to `most_sends` times; `travel` units
-/// later their receivers have the news and do the same. The tree is the one that reaches most hosts in a number of
-/// units. A host's label is its place in it: 0 is the root, and every subtree has consecutive labels, from that of the
-/// host at its top on. The host that is sent to first has the highest labels, so what a tree of fewer hosts lacks is
-/// where the way is longest. Plain data; all calls take time in proportion to the logarithm of the hosts.
+/// A host that has the data starts `ports` messages in every unit of time, up to `most_sends` times. Each receiver has
+/// the data `travel` units later and does the same. This tree reaches the most hosts in a given time. A host has a
+/// label in the tree: the root has 0. The labels of a subtree are consecutive, and its top has the lowest. The first
+/// child of a host has the highest labels below that host. So a tree that lacks some hosts lacks them at the ends of
+/// its longest paths. Plain data. The time of a call is proportional to the logarithm of the number of hosts.
 ///
 /// Bar-Noy & Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems", SPAA 1992.
 class PostalTree {
  public:
-  static constexpr int travel = 5;       ///< as a message takes 4 to 7 times as long as its sending
-  static constexpr int most_sends = 12;  ///< later ones reach few hosts
+  static constexpr int travel = 5;       ///< units; a message takes 4 to 7 times as long as its sending
+  static constexpr int most_sends = 12;  ///< further sends would reach few hosts
 
   PostalTree(int hosts, int ports) noexcept : hosts_(hosts), ports_(ports) {
     while (reach(units_) < hosts) {
@@ -30,23 +30,23 @@ class PostalTree {
   /// A host in the tree.
   struct Place {
     std::int64_t label = 0;
-    int units = 0;             ///< that are left when it has the news
-    std::int64_t parent = -1;  ///< its label
-    int port = 0;              ///< of its parent's host
+    int units = 0;             ///< the units that are left when the host has the data
+    std::int64_t parent = -1;  ///< the parent's label; -1 for the root
+    int port = 0;              ///< the port by which the parent sends to this host
   };
   Place root() const noexcept { return {0, units_, -1, 0}; }
   int units() const noexcept { return units_; }
-  /// How many times a host sends by each of its ports, those in vain included that no host is left for.
+  /// The number of sends by each port of a host with so many units left. Includes sends to labels without a host.
   int sends(int units) const noexcept { return std::clamp(units - travel + 1, 0, most_sends); }
 
-  /// Calls visit(place) for every host from the root to that with this label.
+  /// Calls visit(place) for every host on the path from the root to the host with this label.
   template <typename Visit>
   void each_on_the_way(std::int64_t label, Visit visit) const {
     Place here = root();
     visit(here);
     while (here.label != label) visit(here = towards(here, label));
   }
-  /// Calls visit(place) for all hosts that are sent to from this one, the first first.
+  /// Calls visit(place) for every child of this host, in the order of the sends.
   template <typename Visit>
   void each_child(const Place& here, Visit visit) const {
     const int all = sends(here.units);
@@ -56,7 +56,7 @@ class PostalTree {
   }
 
  private:
-  /// The most hosts that have the news after so many units.
+  /// The most hosts that have the data after `units` units.
   std::int64_t reach(int units) const noexcept {
     return units < 0 ? 0 : units < travel ? 1 : reach_[static_cast<std::size_t>(units)];
   }
@@ -64,7 +64,7 @@ class PostalTree {
     const std::int64_t each = reach(here.units - travel - send);
     return {here.label + 1 + later(here.units, send) + port * each, here.units - travel - send, here.label, port};
   }
-  /// The hosts below those that a host sends to after this send.
+  /// The number of hosts in the subtrees of the sends that follow send `send`.
   std::int64_t later(int units, int send) const noexcept {
     std::int64_t sum = 0;
     for (int i = send + 1; i < sends(units); ++i) sum += ports_ * reach(units - travel - i);
@@ -80,7 +80,7 @@ class PostalTree {
 
   int hosts_, ports_;
   int units_ = 0;
-  std::array<std::int64_t, 96> reach_{};  // as many units as 2^31 hosts take with one port
+  std::array<std::int64_t, 96> reach_{};  // by units; 2^31 hosts with one port need no more
 };
 
 }  // namespace tutti::pieces

@@ -2,7 +2,7 @@
 // contribution and sends it to the previous one, up to the root. The lanes of a large buffer are pipelined along the
 // chain, so every link and core is busy: each rank sends and folds the buffer once.
 //
-//   rounds p-1 (for the first lane)     elements n     scratch n on the ranks in between
+//   rounds p-1 (for the first lane)     elements n     scratch n on ranks that are not at an end of the chain
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.

@@ -1,8 +1,8 @@
-// Double-tree reduce: the double-tree broadcast in reverse. A rank receives from its children, three at most, at the
-// same time, folds them in their order, and sends the result to its parent. With L ranks on each of H hosts, d(n) = 1 +
-// floor(log2(n-1)) and d(1) = 0:
+// Double-tree reduce: the double-tree broadcast in reverse. A rank receives from all its children, three at most, in
+// one round, folds their data in the children's order, and sends the result to its parent. With L ranks on each of H
+// hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
 //
-//   rounds d(H) + d(L), and 1 more if not the root talks     elements n
+//   rounds d(H) + d(L), and 1 more if the root does not exchange messages with other hosts     elements n
 //   scratch up to 3n     crossing n (H-1) in all, at most n from one host
 //
 // Sanders, Speck & Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
@@ -18,7 +18,7 @@ Schedule pieces::fold_up_at_once(const Node& node, std::size_t count) {
   const int children = static_cast<int>(node.children().size());
   if (children == 0) return fold_up(node, count);
   const Slice partial = is_root ? out(all) : scratch(all);
-  // the first child's is folded as it comes, the others' are put behind the partial result
+  // The first child's data is folded when it arrives. The data of the others is stored after the partial result.
   const auto apart = [=](int child) { return scratch({times(child - (is_root ? 1 : 0), count), count}); };
   Schedule plan;
   plan.use_scratch(times(children - (is_root ? 1 : 0), count));

@@ -1,7 +1,7 @@
-// Hierarchical reduce: the hierarchical broadcast in reverse. A binomial tree on every host reduces to one rank,
-// which is the root on its own host; a binomial tree over the hosts reduces these results to the root. Every host
-// except the root's sends the buffer once, and so does every rack where hosts are grouped by racks. With L ranks on
-// each of H hosts:
+// Hierarchical reduce: the hierarchical broadcast in reverse. A binomial tree on every host reduces to one rank, which
+// on the root's host is the root; a binomial tree over the hosts reduces these results to the root. Every host except
+// the root's sends the buffer once. If hosts are grouped by racks, every rack except the root's sends it once too. With
+// L ranks on each of H hosts:
 //
 //   rounds ceil(log2 L) + ceil(log2 H)     elements n     scratch n
 //   crossing n (H-1) in all, at most n from one host

@@ -1,7 +1,7 @@
 // Hierarchical chain reduce: the hierarchical chain broadcast in reverse. A chain through every host reduces its
 // ranks' contributions, and a chain of hosts reduces the hosts' results. The lanes of a large buffer are pipelined,
-// so links between and inside hosts are all busy; racks, where hosts are grouped so, are one more such level. With L
-// ranks on each of H hosts:
+// so links between and inside hosts are all busy. If hosts are grouped by racks, there is a chain through every rack
+// and a chain of racks. With L ranks on each of H hosts:
 //
 //   rounds L-1 + H-1 (for the first lane)     elements n     scratch n on ranks that fold and are not the root
 //   crossing n (H-1) in all, at most n from one host

@@ -1,4 +1,4 @@
-// Linear reduce. Every rank sends its buffer to the root at once, and the root folds them in rank order, (0 + 1) + 2
+// Linear reduce. All ranks send their buffers to the root at once, and the root folds these in rank order, (0 + 1) + 2
 // + ..., for any root. For few ranks and small buffers.
 //
 //   rounds 1     elements n     scratch (p-1) n at the root

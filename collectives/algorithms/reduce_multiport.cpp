@@ -1,6 +1,6 @@
-// Multiport reduce: the multiport broadcast in reverse. A k-nomial tree on every host reduces to one rank, which is the
-// root on its own host; the ranks of a host receive such results of different hosts at the same time, and what they
-// have folded goes up their own host's tree. A rank receives from all its children at once and folds in their order.
+// Multiport reduce: the multiport broadcast in reverse. A k-nomial tree on every host reduces to one rank, which on the
+// root's host is the root. The ranks of a host receive the results of different hosts at the same time, fold them, and
+// send the sums up their own host's tree. A rank receives from all its children in one round and folds in their order.
 // For small buffers. With L ranks on each of H hosts:
 //
 //   rounds those of the broadcast     elements n

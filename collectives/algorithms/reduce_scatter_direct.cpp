@@ -1,4 +1,4 @@
-// Direct reduce-scatter. Every rank sends each block to its owner at once, and the owner folds in rank order: (0 + 1)
+// Direct reduce-scatter. Every rank sends all blocks to their owners at once. Each owner folds in rank order: (0 + 1)
 // + 2 + ... For few ranks and small blocks.
 //
 //   rounds 1     elements (p-1) n, n the count of one block     scratch (p-1) n

@@ -1,12 +1,13 @@
 // Hierarchical reduce-scatter: the hierarchical allgather in reverse. The ranks with the same local index on every
 // host form a column. First the ranks of each host reduce-scatter, around a ring, their contributions for each
 // column; then each column reduces the hosts' sums around a ring across hosts. Each host sends one sum of every block
-// to other hosts. Where hosts are grouped by racks, a column has two rings, through the hosts of a rack, then through
-// one host of each rack, and each rack sends one sum of every block too. There are as many columns as the smallest host
-// has ranks: extra ranks of larger hosts take part inside the host, and receive their blocks from the carrier of a
-// column at the end. Any layout. With L ranks on each of H hosts, p = L H:
+// to other hosts. If hosts are grouped by racks, a column has two rings, through the hosts of a rack, then through one
+// host of each rack; each rack sends one sum of every block to other racks. There are as many columns as the smallest
+// host has ranks: extra ranks of larger hosts take part inside the host, and receive their blocks from the carrier of a
+// column at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
-//   rounds L-1 + H-1, and 1 more where hosts differ; with R racks H/R-1 + R-1 for H-1, and 1 more where these differ
+//   rounds L-1 + H-1, and 1 more if ranks per host differ
+//   (with R racks, H/R-1 + R-1 replaces H-1, and 1 more if hosts per rack differ)
 //   elements (p-H) n + (H-1) n, n the count of one block     scratch 3H n, with racks about 3H n + 3R n
 //   crossing p n (H-1) in all, (p-L) n from each host; extra hosts of larger racks send p n
 //
@@ -22,26 +23,26 @@
 namespace tutti {
 namespace {
 
-/// Blocks that are sent together, one for each of `ranks`, which follow one another in a column.
+/// Blocks that are sent in the same round, one for each of `ranks`, which are consecutive ranks of a column.
 struct Bundle {
   enum class Place {
     given,   ///< in `in`
     packed,  ///< one after another in scratch, from `at` on
-    results  ///< the first, this rank's own, in `out`, the others in scratch, from `at` on
+    results  ///< the first, which is this rank's block, in `out`; the others in scratch, from `at` on
   } place = Place::given;
   std::span<const int> ranks = {};
-  std::size_t first = 0;  ///< the place of the first rank among those of all columns
+  std::size_t first = 0;  ///< the index of the first rank in the list of all columns' ranks
   std::size_t at = 0;
 };
 
-/// Where the blocks are. Plain data, since the rounds keep it.
+/// The places of the blocks. Plain data, because the schedule's rounds store a copy.
 struct Parts {
   const Hosts* hosts;
   Blocks block;
   std::size_t count;        // of each block
-  const BlockTable* table;  // or their own counts
+  const BlockTable* table;  // not null: the blocks have their own counts
 
-  /// The elements of all blocks before this place among those of all columns.
+  /// The elements of the first `place` blocks, if the blocks of all columns are in column order.
   std::size_t before(std::size_t place) const { return table != nullptr ? table->by_column()[place] : place * count; }
   std::size_t total(const Bundle& bundle) const {
     return before(bundle.first + bundle.ranks.size()) - before(bundle.first);
@@ -77,14 +78,14 @@ Bundle moved(Bundle bundle, Bundle::Place place, std::size_t at) {
   return bundle;
 }
 
-/// Ring reduce-scatter of bundles: given(i) is this rank's contribution for member i, and the sum for this rank ends
-/// in `into`. Partial results alternate between two areas of scratch from `at` on, of `largest` elements each.
+/// Ring reduce-scatter of bundles. given(i) is this rank's contribution for member i; the sum for this rank ends in
+/// `into`. Partial results alternate between two areas of scratch: areas.count elements each, from areas.offset on.
 template <typename Given>
 Schedule fold_bundles(Ring ring, const Parts& parts, Given given, const Bundle& into, Range areas) {
   Schedule plan;
   if (ring.size > 2) plan.use_scratch(areas.offset + 2 * areas.count);
   plan.rounds(ring.size - 1, [=](int k, Round& round) {
-    const auto partial = [&](int in_round) {  // what arrives then, and leaves in the next one
+    const auto partial = [&](int in_round) {  // the bundle that arrives in this round and leaves in the next
       return moved(given(modulo(ring.rank - in_round - 2, ring.size)), Bundle::Place::packed,
                    areas.offset + static_cast<std::size_t>(in_round % 2) * areas.count);
     };
@@ -98,8 +99,8 @@ Schedule fold_bundles(Ring ring, const Parts& parts, Given given, const Bundle& 
   return plan;
 }
 
-/// The same for lists of bundles, one for each of some hosts: each_of(i, take) calls take(bundle) for this rank's
-/// contributions for member i. into(bundle) is where the sum of one of this rank's ends.
+/// The same for lists of bundles, one for each of some hosts. each_of(i, take) calls take(bundle) for this rank's
+/// contributions for member i. into(bundle) is the place of the sum of a bundle that is for this rank.
 template <typename EachOf, typename Into>
 Schedule fold_lists(Ring ring, const Parts& parts, EachOf each_of, Into into, Range areas) {
   Schedule plan;
@@ -107,7 +108,7 @@ Schedule fold_lists(Ring ring, const Parts& parts, EachOf each_of, Into into, Ra
   plan.rounds(ring.size - 1, [=](int k, Round& round) {
     const bool is_last = k == ring.size - 2;
     const auto area = [&](int in_round) { return areas.offset + static_cast<std::size_t>(in_round % 2) * areas.count; };
-    std::size_t at = area(k + 1);  // where the round before left them
+    std::size_t at = area(k + 1);  // the area in which the round before has stored the partial results
     each_of(modulo(ring.rank - k - 1, ring.size), [&](const Bundle& own) {
       const Bundle leaving = k == 0 ? own : moved(own, Bundle::Place::packed, at);
       for (std::size_t i = 0; i < own.ranks.size(); ++i) round.add(send(ring.next(), parts.slice(leaving, i)));
@@ -124,13 +125,13 @@ Schedule fold_lists(Ring ring, const Parts& parts, EachOf each_of, Into into, Ra
   return plan;
 }
 
-/// A column across hosts that are grouped by racks, from where the sums of a host are. Plain data.
+/// A column across hosts that are grouped by racks: the places of its sums. Plain data.
 struct InRack {
   Parts parts;
   const Hosts* racks;
   int host, column, rack, index;  // index: of the host in its rack
   bool is_packed;                 // the sums of the host are in scratch
-  std::size_t begin, kept;        // before the column, and elements of it there
+  std::size_t begin, kept;        // elements of all columns before this one; elements of its sums in scratch
 
   bool carries() const { return index < racks->columns(); }
   bool is_summed() const { return racks->size_of(rack) > 1; }
@@ -145,18 +146,18 @@ struct InRack {
   }
   int host_of(const Bundle& bundle) const { return parts.hosts->host_of(bundle.ranks.front()); }
 
-  /// The sum of this host.
+  /// The sums of this rank's host for host `of`.
   Bundle given(int of) const {
     const Bundle mine = part(of);
     return is_packed ? moved(mine, Bundle::Place::packed, parts.before(mine.first) - begin) : mine;
   }
-  /// That of the rack, for the hosts of this one's column of racks.
+  /// The hosts of this host's column of racks; and the sums of this rack for one of these, `of`.
   std::span<const int> gathered() const { return racks->whole_column(index); }
   Bundle summed(int of) const {
     return is_summed() ? moved(part(of), Bundle::Place::packed, kept + before(gathered(), of)) : given(of);
   }
   std::size_t end() const { return kept + (carries() && is_summed() ? total(gathered()) : 0); }
-  /// That of all, for this host and those that it serves; this one is the first of them.
+  /// The hosts that this host serves, itself first; and the results for one of these, `of`.
   std::span<const int> served() const { return racks->column(rack, index); }
   Bundle result(int of) const {
     if (of == host) return moved(part(of), Bundle::Place::results, end());
@@ -164,7 +165,7 @@ struct InRack {
   }
 };
 
-/// As across_hosts(), by a ring in each rack and one across racks, in numbers of hosts.
+/// As across_hosts(), by a ring in each rack and one across racks. Peers are numbers of hosts.
 Schedule across_racks(const InRack& at) {
   const Hosts* const racks = at.racks;
   const Ring inside{at.index, racks->size_of(at.rack)}, across{racks->place_of(at.rack), racks->count()};
@@ -204,13 +205,13 @@ Schedule across_racks(const InRack& at) {
   return plan;
 }
 
-/// Reduces the hosts' sums for this rank's column into `out`, and forwards those for extra ranks of the host. The sums
-/// are in the first `kept` elements of scratch; if there are none, this rank is alone on its host, and they are in
-/// `in`.
+/// Reduces the hosts' sums for this rank's column into `out`, and forwards the results for extra ranks of the host. The
+/// sums are in the first `kept` elements of scratch. If `is_packed` is false, this rank is alone on its host, and the
+/// sums are in `in`.
 Schedule across_hosts(const Shape& s, const Parts& parts, bool is_packed, std::size_t kept) {
   const Hosts& hosts = *parts.hosts;
   const int host = hosts.host_of(s.rank), index = hosts.index_of(s.rank);
-  const Bundle served = parts.column(host, index);  // this rank is first
+  const Bundle served = parts.column(host, index);  // its first rank is this rank
   const auto forward = [=](Schedule& plan, const Bundle& results) {
     plan.round([=](Round& round) {
       for (std::size_t i = 1; i < served.ranks.size(); ++i) round.add(send(served.ranks[i], parts.slice(results, i)));

@@ -1,12 +1,12 @@
 // Hierarchical halving reduce-scatter: the hierarchical Bruck allgather in reverse. The ranks with the same local index
 // on every host form a column. On every host each rank sends the blocks of every column, packed, to the column's
-// carrier, who folds the host's contributions in rank order; then each column reduce-scatters the hosts' sums by
+// carrier, which folds the host's contributions in rank order; then each column reduce-scatters the hosts' sums by
 // halving. There are as many columns as the smallest host has ranks: extra ranks of larger hosts receive their blocks
-// from the carrier of a column at the end. Any layout. With L ranks on each of H hosts, p = L H:
+// from the carrier of a column at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
-//   rounds ceil(log4 H), or ceil(log2 H) where a column has more than 16 Ki elements, 1 more if L > 1, and 1 more where
-//   hosts differ elements (p-H) n + (H-1) n, n the count of one block     scratch p n + (p-H) n crossing p n (H-1) in
-//   all, (p-L) n from each host
+//   rounds ceil(log4 H), or ceil(log2 H) if H n > 16 Ki elements, 1 more if L > 1, and 1 more if ranks per host differ
+//   elements (p-H) n + (H-1) n, n the count of one block     scratch p n + (p-H) n
+//   crossing p n (H-1) in all, (p-L) n from each host
 //
 // Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024; Träff & Hunold,
 // "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
@@ -34,7 +34,7 @@ void pack_by_column(const PackedColumns& all, Round& round) {
     });
 }
 
-/// Every column's blocks to its carrier, who folds the contributions in rank order.
+/// Sends every column's blocks to its carrier, which folds the contributions in rank order.
 Schedule fold_inside(const PackedColumns& all) {
   const Ring ring = all.inside();
   const Slice sums = all.carries() ? all.column(ring.rank) : Slice{};
@@ -52,7 +52,7 @@ Schedule fold_inside(const PackedColumns& all) {
   return plan;
 }
 
-/// This rank's block to `out`, and those of the ranks that it serves to them.
+/// Copies this rank's block to `out`, and sends their blocks to the ranks that it serves.
 void deliver(const PackedColumns& all, Slice result, Round& round) {
   if (!all.carries()) return round.add(recv(all.carrier(), result));
   round.add(copy(result, all.own(0)));

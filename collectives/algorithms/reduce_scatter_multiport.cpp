@@ -1,13 +1,14 @@
-// Multiport reduce-scatter: the multiport allgather played backwards. A host that has sums of the blocks of all hosts
-// sends to each host d have ahead, 0 < d < r, those of the `have` hosts from there on, and then has sums of `have`
-// hosts' blocks, its own first; up to eight of its ranks, its carriers, do so, each for neighbouring d. Before a round
-// they halve among themselves what is to be sent, so that each has the host's sums of what it sends; and after the last
-// they halve the blocks of their own host. Other ranks first give all to a carrier, and get their block at the end.
-// Blocks travel packed, ordered by host from the own one on. For small blocks. Any layout. With L ranks on each of H
-// hosts, p = L H, c the largest power of two that L and 8 allow, m = ceil((r-1)/c), R = ceil(log_r H), r about c + 1:
+// Multiport reduce-scatter: the multiport allgather in reverse. In a round between hosts, a host has sums of the blocks
+// of many hosts. To each host d * have ahead, 0 < d < r, it sends the sums for that host and the have - 1 hosts after
+// it. Then it has sums for `have` hosts, its own first. Up to eight ranks of a host, its carriers, send, each for
+// consecutive d. Before a round the carriers halve the sums to be sent among themselves, so that each has the host's
+// sums that it sends. After the last round they halve the blocks of their own host. Other ranks first send all their
+// data to a carrier, and receive their block at the end. Blocks are packed, ordered by host from the own host on. For
+// small blocks. For any placement of ranks. With L ranks on each of H hosts, p = L H, c the largest power of two at
+// most L and 8, m = ceil((r-1)/c), R = ceil(log_r H), r about c + 1:
 //
-//   rounds (R+1) log2 c + R, and ceil(L/c) more if L > c     scratch p n, n the count of one block; if m > 1, up to m
-//   times that elements about 2 p n     crossing p n (H-1) in all, (p-L) n from each host
+//   rounds (R+1) log2 c + R, and ceil(L/c) more if L > c     elements about 2 p n, n the count of one block
+//   scratch p n; if m > 1, up to m times that     crossing p n (H-1) in all, (p-L) n from each host
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997; Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms",
@@ -25,14 +26,14 @@ namespace {
 struct Scatterer : pieces::PackedHosts {
   using PackedHosts::PackedHosts;
 
-  /// The number of hosts whose sums a host has after this round between hosts.
+  /// The number of hosts for which a host has sums after this round between hosts.
   int have_after(int round) const { return ports.before(ports.rounds - 1 - round); }
-  /// Blocks of this host that the n carriers from this one on complete.
+  /// The blocks of this host that carriers carrier, ..., carrier + n - 1 complete.
   Slice completed(int carrier, int n) const {
     const Range ranks = Chunks(times(inside().size, 1), served.columns).run(carrier, n);
     return of_ranks(static_cast<int>(ranks.offset), static_cast<int>(ranks.count));
   }
-  /// Sums of what a carrier has got by all ports but its first.
+  /// The scratch for the sums of n hosts that a carrier receives by port `port` > 0.
   Slice apart(int have, int port, int n) const {
     const std::size_t each = of_hosts(0, std::min(have, hosts->count())).count;
     return scratch({all().count + static_cast<std::size_t>(port - 1) * each, of_hosts(0, n).count});
@@ -47,13 +48,14 @@ struct Scatterer : pieces::PackedHosts {
     return most;
   }
 
-  /// Calls halve(peer, given, kept, n) for a step of a halving among carriers: parts given, ..., given + n - 1 go.
+  /// Calls halve(peer, given, kept, n) for a step of a halving among carriers: this rank sends `peer` the n parts from
+  /// part `given` on, and keeps the n parts from part `kept` on.
   template <typename Halve>
   void halve_parts(int step, Halve halve) const {
     const int n = 1 << (doublings() - 1 - step), kept = index & ~(n - 1);
     halve(member(index ^ n), kept ^ n, kept, n);
   }
-  /// A round of the part between hosts: halvings, an exchange, and folds of what came apart.
+  /// Round k of the phase between hosts. Each round between hosts is halvings, an exchange, and folds of received sums.
   void scatter(int k, Round& round) const {
     const int each = doublings() + ports.each, have = have_after(k / each);
     k %= each;
@@ -82,7 +84,7 @@ struct Scatterer : pieces::PackedHosts {
       round.add(send(peer, completed(given, n)), last(recv_reduce(peer, completed(kept, n)), n == 1));
     });
   }
-  /// Blocks from the carriers that have completed them to their owners.
+  /// Sends the blocks from the carriers that have completed them to their owners.
   void deliver(Round& round) const {
     for (int carrier = 0; carrier < served.columns; ++carrier) {
       const Range ranks = Chunks(times(inside().size, 1), served.columns)[carrier];
@@ -182,7 +184,7 @@ extern const Algorithm reduce_scatter_multiport{
     .idea = "the multiport allgather backwards: the fewest rounds between hosts, for small blocks",
     .plan = plan,
     .cost = cost,
-    .lanes = false,  // as in the allgather
+    .lanes = false,  // lanes would wait for one another: the algorithm is for small blocks
     .crossing = crossing,
     .expense = expense,
 };

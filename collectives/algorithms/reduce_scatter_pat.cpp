@@ -1,16 +1,15 @@
 // Reduce-scatter by parallel aggregated trees, for hosts with equally many ranks: the allgather by parallel aggregated
-// trees in reverse. Partial sums of every block go from host to host up a binomial tree, by the ranks of its column,
-// and all trees are played at the same time; blocks that go equally far at the same time are aggregated into one
-// message. In each round every rank also sends its contributions for the next one to the ranks of its host, who fold
-// them in rank order. Small blocks are all aggregated; of larger ones only as many as fit into a message, every s-th,
-// and only few sums have to be kept at a time. With L ranks on each of H hosts, p = L H, and A = H/s blocks in a
-// message:
+// trees in reverse. Partial sums of every block go from host to host up a binomial tree, by the ranks of its column.
+// All trees run at the same time, and blocks that go to the same host in the same round are aggregated into one
+// message. In each round every rank also sends its contributions for the next round to the ranks of its host, which
+// fold them in rank order. Small blocks are all aggregated. Of larger blocks, a message has only as many as fit, every
+// s-th one, and only few sums are stored. With L ranks on each of H hosts, p = L H, and A = H/s blocks in a message:
 //
 //   rounds ceil(log4 A) + s - 1, and 1 more if L > 1     elements (p-H) n + (H-1) n, n the count of one block
 //   scratch A n (log2 s + 4L)     crossing p n (H-1) in all, (p-L) n from each host
 //
 // Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252, 2025. There
-// the aggregated part comes from far ranks last; here from near ones, so that what is sent lies together.
+// the aggregated part comes from far ranks last; here from near ranks last, so that a message's blocks are contiguous.
 #include <algorithm>
 
 #include "collectives/algorithms/crossings.hpp"
@@ -22,8 +21,8 @@ namespace {
 
 using pieces::AggregatedTrees;
 
-/// The low parts whose sums on this host must be known before the sums of `low` cross, and were not before: `low`
-/// itself, if nothing has come to it; and where it goes, if it is the first to go there.
+/// The low parts for which a host's ranks must fold their contributions just before the sums of `low` cross to another
+/// host: `low` itself, if it has received no sums; and the low part to which its sums go, if they are the first there.
 struct Needed {
   int list[2], count = 0;
   Needed(int low, int step) {
@@ -35,7 +34,7 @@ struct Needed {
   }
 };
 
-/// The areas of scratch for the i-th needed part: contributions that leave, by column, and then those that arrive.
+/// The areas of scratch for the i-th needed part: contributions to be sent, by column; then received contributions.
 struct Areas {
   int ranks;
   int leaving(int i, int column) const { return 2 * i * ranks + column; }
@@ -73,7 +72,7 @@ void exchange(const AggregatedTrees& trees, int low, Round& round) {
   }
 }
 
-/// Fold k of those that the exchange asks for.
+/// Fold k of the contributions that exchange() has received.
 void fold_contributions(const AggregatedTrees& trees, int low, int k, bool is_one_host, Round& round) {
   const Needed needed(low, trees.step());
   for (int i = 0; i < needed.count; ++i) {
@@ -82,7 +81,7 @@ void fold_contributions(const AggregatedTrees& trees, int low, int k, bool is_on
   }
 }
 
-/// Sums with this low part go to hosts behind, and come from those ahead.
+/// Sends sums with this low part to a host behind, and receives them from a host ahead.
 void cross(const AggregatedTrees& trees, int low, Round& round) {
   const int bit = AggregatedTrees::lowest_bit(low), lanes = trees.lanes(low);
   round.add(send(trees.behind(bit), trees.slot(low)), recv_reduce(trees.ahead(bit), trees.slot(low - bit, 0, lanes)));
@@ -94,7 +93,7 @@ Schedule plan(const Shape& s) {
   Schedule whole;
   whole.use_scratch(trees.scratch_elements((step > 1 ? 4 : 2) * ranks));
   whole.round([=](Round& round) { pack(trees, step - 1, round); });
-  // For every low part: an exchange inside, in which the sums of the one before cross; its folds; and the next packing.
+  // For every low part: an exchange inside hosts, while the sums of the part before cross; folds; packing for the next.
   const int each = ranks + 1;
   whole.rounds(each * step, [=](int k, Round& round) {
     const int low = step - 1 - k / each, part = k % each;

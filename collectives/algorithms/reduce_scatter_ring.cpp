@@ -19,7 +19,7 @@ Schedule plan(const Shape& s) {
   Schedule plan;
   if (s.size == 1) plan.round([=](Round& round) { round.add(copy(result, in(block[0]))); });
   plan.rounds(s.size - 1, [=](int k, Round& round) {
-    const auto partial = [&](int in_round, Range of) {  // what arrives then, and leaves in the next one
+    const auto partial = [&](int in_round, Range of) {  // the sum that arrives in this round and leaves in the next
       return scratch({static_cast<std::size_t>(in_round % 2) * block.largest(), of.count});
     };
     const Range leaving = block[ring.rank - k - 1], own = block[ring.rank - k - 2];

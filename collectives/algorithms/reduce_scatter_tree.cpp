@@ -1,8 +1,8 @@
 // Tree reduce-scatter. A binomial reduce of all blocks to rank 0, then a binomial scatter from it. Few messages are in
 // flight at a time, which suits more ranks than cores; blocks must be small, since all of them go up every branch.
 //
-//   rounds ceil(log2 p) + floor(log2 p)     elements (p + s - 1) n, n the count of one block and s the
-//   ranks of the largest subtree below the root     scratch p n
+//   rounds ceil(log2 p) + floor(log2 p)     scratch p n
+//   elements (p + s - 1) n, n the count of one block and s the ranks of the largest subtree below the root
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include <algorithm>

@@ -2,8 +2,8 @@
 // Numbered from the root, the ranks of a subtree are consecutive, so the blocks are contiguous in scratch; the root
 // sends from `in`, in two pieces if a subtree wraps around the last rank.
 //
-//   rounds floor(log2 p), the depth of the tree     elements (p-1) n, n the count of one block     scratch at most n
-//   p/2
+//   rounds floor(log2 p), the depth of the tree
+//   elements (p-1) n, n the count of one block     scratch at most n p/2
 //
 // Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 #include "collectives/algorithms/expenses.hpp"
@@ -13,7 +13,7 @@
 namespace tutti {
 
 pieces::Parts pieces::subtree(const BinomialTree& tree, int label, int span) {
-  const int wrap = tree.size - tree.root;  // label of rank 0, unless it is the root
+  const int wrap = tree.size - tree.root;  // label of rank 0, unless rank 0 is the root
   if (label < wrap && wrap < label + span) return {{Part{label, wrap - label}, Part{wrap, label + span - wrap}}, 2};
   return {{Part{label, span}, Part{}}, 1};
 }

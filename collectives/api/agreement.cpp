@@ -20,8 +20,8 @@ bool is_mere_transport(std::string_view name) {
                              [&](const Provider* one) { return one->name == name && one->algorithms == nullptr; });
 }
 
-/// Reports rules that were skipped, for a file named by the user. A file found by default may name backends that are
-/// not installed here.
+/// Warns of the skipped rules of a file that the user named. The default file is not reported, since it may name
+/// backends that are not installed here.
 void tell_of_unread(const std::string& tuned, const Settings& settings, const std::vector<std::string>& backends) {
   const std::string& path = settings.tuning;
   Throttle throttle;
@@ -30,8 +30,8 @@ void tell_of_unread(const std::string& tuned, const Settings& settings, const st
   });
 }
 
-// The sources as text: "=gloo,mpi\n" and the measured rules, or "!" and the reason why they cannot be read.
-// Also parses the user's rules, so that all ranks get the refusal of those that rank 0 cannot follow.
+// The sources as text: "=gloo,mpi,\n" and the measured rules, or "!" and the reason why they cannot be read. Also
+// parses the user's rules: if rank 0 cannot use them, the text holds that error, and all ranks throw it.
 std::string own_rule_sources(const Settings& settings) {
   try {
     std::vector<std::string> backends;
@@ -77,8 +77,8 @@ bool is_built_in(std::string_view name) {
   return std::ranges::any_of(providers(), [&](const Provider* one) { return one->name == name; });
 }
 
-// All ranks use rank 0's rules and its values of the agreed settings. They are stored as one line per setting, in the
-// order of the table, followed by the rule sources.
+// Rank 0 publishes one value in the store: a line for each setting that must be equal on all ranks, in the order of the
+// table, and then its rule sources.
 RuleSources agree_with_first(const Bootstrap& bootstrap, Settings& settings) {
   if (bootstrap.size == 1) return read_rule_sources(own_rule_sources(settings));
   std::vector<const SettingInfo*> all;

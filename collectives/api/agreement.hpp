@@ -15,11 +15,11 @@ struct RuleSources {
   std::string tuned;
 };
 
-/// Replaces in `settings` those that all ranks share by rank 0's values; returns rank 0's sources of rules. Collective.
-/// Throws Error: invalid, on all ranks, if rank 0 cannot follow its own rules; timeout, peer_lost.
+/// Sets those settings that must be equal on all ranks to rank 0's values. Returns rank 0's sources of rules.
+/// Collective; blocks. Throws Error: invalid, on all ranks, if rank 0 cannot use its own rules; timeout; peer_lost.
 RuleSources agree_with_first(const Bootstrap& bootstrap, Settings& settings);
 
-/// The words of a list that is separated by commas.
+/// Splits a list at its commas; empty words are left out.
 std::vector<std::string> words_of(const std::string& list);
 
 /// True if a provider of this name is built in.

@@ -18,7 +18,7 @@ std::string not_a_rank(const std::string& what, int value, int size) {
          std::to_string(size - 1);
 }
 
-// This many elements fit into an address space, whatever their type.
+// A buffer of so many elements fits into the address space, whatever its type.
 constexpr std::size_t always_addressable = PTRDIFF_MAX / sizeof(double);
 
 class Checker {
@@ -26,7 +26,7 @@ class Checker {
   Checker(Collective& call, const Group& group)
       : call_(call), rank_(group.rank), size_(group.size()), at_root_(group.rank == call.root) {}
 
-  // Inlining this would make the fast path of check_arguments() save registers.
+  // Not inlined: otherwise the fast path of check_arguments() has to save registers.
   [[gnu::noinline]] void run() {
     if (call_.kind == Kind::barrier) return;
     if (std::max(call_.in.count, call_.out.count) > always_addressable) addresses();
@@ -124,7 +124,7 @@ class Checker {
     expect(what, have, *total, "the sum of the counts");
   }
 
-  // Only the root knows the counts; the other ranks fill in their own.
+  // Only the root passes the counts. Another rank fills in its own count, and zero for all others.
   void fill_in_counts() const {
     std::vector<std::size_t>& counts = call_.kind == Kind::gather ? call_.out_counts : call_.in_counts;
     counts.assign(static_cast<std::size_t>(size_), 0);
@@ -189,7 +189,7 @@ class Checker {
   const bool at_root_;
 };
 
-// Fast path of the most frequent call, an in-place sum allreduce with valid arguments: it needs no further checks.
+// True for an in-place allreduce by sum with valid arguments, the most frequent call. It needs no further checks.
 bool is_sum_in_place(const Collective& call) noexcept {
   return call.kind == Kind::allreduce && call.op.op == Op::sum && call.in.data == call.out.data &&
          call.in.count == call.out.count && call.in.dtype == call.out.dtype && !call.variable &&

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int nobody = std::numeric_limits<int>::max();
 
-// The reason of the lowest rank that has one, returned on all ranks; empty if no rank has one.
+// Each rank passes its reason or an empty string. Returns on all ranks the reason of the lowest rank that has one, or
+// an empty string. Collective; blocks.
 std::string agreed_reason(Communicator& communicator, const std::string& mine, std::optional<double> patience) {
   const CallOptions planned{.timeout = patience, .algorithm = "planned"};
   const int first = communicator.allreduce(mine.empty() ? nobody : communicator.rank(), min, planned).wait();

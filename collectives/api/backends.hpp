@@ -11,20 +11,21 @@
 
 namespace tutti {
 
-/// A backend for the ranks of `communicator`, or the reason why one of them cannot have it. Collective; blocks.
-/// Either all ranks get a backend or none does.
+/// The result of make_backend(): a backend, or null and the reason why a rank cannot create one. Either all ranks of
+/// the communicator have a backend or none has.
 struct MadeBackend {
   std::shared_ptr<Backend> backend;
   std::string reason;
 };
 struct BackendAttempt {
   std::string name;
-  /// counts this communicator's attempts, so that an attempt does not read store entries of an earlier one
+  /// The number of this attempt in the communicator; keeps its store entries apart from those of other attempts.
   int number;
-  std::optional<double> patience = {};  ///< seconds to wait for ranks that have not started the attempt yet
+  std::optional<double> patience = {};  ///< seconds to wait for the other ranks; without it, the setting `timeout`
 };
-/// A patience that never expires; only the end of the communicator stops the wait.
+/// A value of `patience` that never expires; the wait ends when the communicator fails.
 inline constexpr double never_late = 1e9;
+/// Creates the backend `attempt.name`. Collective; blocks. Throws Error if the communicator fails or a rank is late.
 MadeBackend make_backend(const BackendAttempt& attempt, Communicator& communicator, Context& context,
                          const Group& group);
 

@@ -1,4 +1,4 @@
-// Cards: what the ranks tell one another before they connect.
+// Cards: the description of itself that each rank publishes before the ranks connect.
 #pragma once
 
 #include <map>
@@ -12,23 +12,23 @@
 
 namespace tutti {
 
-/// A provider that this rank wants to use. If it is not viable here, the reason is in the card for the other ranks
-/// too.
+/// A provider that this rank wants to use. If the provider is not viable on this rank, the card contains the reason,
+/// so that the other ranks can report it.
 struct Wanted {
   std::string name;
   Found found;
 };
 
-/// The card of this rank. What all ranks of a host have in common is the shared part: the host and its name, the GPUs,
-/// the rack where it is known, and of each wanted provider its domain, or why it is not viable. The NUMA node and the
-/// cores are the rank's own.
+/// Returns this rank's card. Its shared part is normally equal on all ranks of a host: the host's identity and name,
+/// its GPUs, its rack if known, and for each wanted provider the domain, or the reason why it is not viable. The rank's
+/// own part is its NUMA node and its cores.
 Text write_card(std::span<const Wanted> wanted, const Settings& settings);
 
 /// The cards of all ranks. Ranks with the same shared part have one HostCard. Any thread.
 class Cards {
  public:
   struct HostCard {
-    Place place;                                              // numa_node is the rank's own
+    Place place;                                              // without numa_node, which differs between ranks
     std::map<std::string, std::string, std::less<>> domains;  // by viable provider
     std::map<std::string, std::string, std::less<>> reasons;  // why the other providers are not viable
   };
@@ -41,16 +41,16 @@ class Cards {
   }
   /// The places of all ranks.
   Topology topology() const;
-  /// That the rank may run on, as text of core_list().
+  /// The cores that the rank may run on, in the format of core_list().
   std::string_view cores(int rank) const;
   bool share_a_host(int a, int b) const { return (*this)[a].place.host == (*this)[b].place.host; }
-  bool share_one_host() const;  ///< all ranks
+  bool share_one_host() const;  ///< true if all ranks are on one host
 
-  /// True by rank if `rank` and that one may try to connect by this provider; the same in both directions.
+  /// Element r is true if `rank` and rank r may try to connect by this provider. The relation is symmetric.
   std::vector<bool> may_try(int rank, std::string_view provider) const;
-  /// True if every rank connects by this provider when its turn comes: all have it, there are several hosts, and no
-  /// rank has one of those before it in `order` that leads to other hosts. All ranks know this alike, whatever they
-  /// have.
+  /// True if every rank will connect by this provider: all ranks have it in the same domain, the ranks are on several
+  /// hosts, and no rank has a provider that stands before it in `order` and connects different hosts. The result is
+  /// equal on all ranks.
   bool all_connect_by(std::string_view provider, std::span<const std::string> order) const;
 
  private:
@@ -59,7 +59,7 @@ class Cards {
   int numa_node(int rank) const;
 
   Texts texts_;
-  std::vector<HostCard> hosts_;  // by number of the shared part
+  std::vector<HostCard> hosts_;  // index: number of the shared part in texts_
 };
 
 }  // namespace tutti

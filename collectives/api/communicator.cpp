@@ -113,7 +113,7 @@ std::optional<Arrived> Communicator::probe(int from, int tag) {
   const Tag messages{group.id, static_cast<std::uint32_t>(tag), point_to_point_lane};
   context.do_holding([&] {
     context.wire().progress();
-    // Receives from any rank go first: a message that they take is not visible to probe().
+    // First the posted receives from any rank match: probe() must not report a message that belongs to them.
     context.any_source().progress();
     found = context.wire().arrived(from == any_rank ? any_rank : world_rank(from), messages);
   });
@@ -137,7 +137,7 @@ void Communicator::control(int to, ConstBytes message) {
 void Communicator::on_control(std::function<void(int from, ConstBytes message)> handler) {
   const auto state = impl_->shared_state();
   state->mailbox().set(std::move(handler));
-  impl_->context().defer([state] { state->mailbox().run(); });  // messages that arrived before the handler was set
+  impl_->context().defer([state] { state->mailbox().run(); });  // for messages that arrived before the handler was set
 }
 
 std::shared_ptr<Store> Communicator::store() const { return impl_->store(); }

@@ -30,7 +30,7 @@
 
 namespace tutti {
 
-/// What the communicators of one context have in common.
+/// The objects that all communicators of one context share.
 struct CommonParts {
   explicit CommonParts(std::shared_ptr<const Selector> rules) : selector(std::move(rules)) {}
   const std::shared_ptr<const Selector> selector;
@@ -75,7 +75,8 @@ class Communicator::Impl {
     return store_;
   }
 
-  /// If `is_value`, the call is on one scalar, which the library owns from here on. `self` points to this object.
+  /// `is_value`: the call's operand is one scalar, and the operation keeps its own copy of it. `self` points to this
+  /// object.
   Work launch(const std::shared_ptr<Impl>& self, Collective& call, const CallOptions& options, bool is_value = false) {
     context_->refuse_in_child();
     check_arguments(call, group());
@@ -136,9 +137,9 @@ class Communicator::Impl {
     }
   }
 
-  /// Creates a backend by name. Returns the reason why it cannot be had, or an empty string.
+  /// Creates a backend by name. Returns an empty string, or the reason why it cannot be created. Collective; blocks.
   std::string make(const std::string& name, Communicator& self) {
-    devices_.wait();  // a device backend may be under construction, possibly this one
+    devices_.wait();  // another thread may be creating a backend for device memory, possibly this one
     if (choices_.has(name)) return {};
     MadeBackend made = make_backend({name, ++attempts_}, self, *context_, group());
     if (!made.backend) return made.reason;
@@ -147,14 +148,14 @@ class Communicator::Impl {
     return {};
   }
 
-  // Equal on all ranks of the new group, since all ranks make groups in the same order.
+  // The id of a new group: equal on all its ranks, since all ranks make groups in the same order.
   std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
  private:
-  // The backend chosen for a call, before any of the call is prepared. This is on the critical path of a launch.
+  // The choice for a call, made before its operation is prepared. This code is on the critical path of a launch.
   struct Chosen {
     Accelerator* gpu = nullptr;
-    const Route* route = nullptr;  // null: a device call whose route is not known yet
+    const Route* route = nullptr;  // null: a call on device memory while the device backends are still negotiated
     Signature summary;
   };
   [[gnu::always_inline]] Chosen choose(const std::shared_ptr<Impl>& self, const Collective& call,
@@ -177,11 +178,11 @@ class Communicator::Impl {
             .wanted = options.algorithm};
   }
 
-  // Starts a call before its operation is prepared. If it ends in its backend's start(), it needed no more than a
-  // sequence number; `ended_` is its Work, and the operation serves the next call. Token held.
+  // Starts a call before its operation is prepared. If the call completes within its backend's start(), it used only a
+  // sequence number: its Work is `ended_`, and the operation object is reused by the next call. Token held.
   bool start_at_once(const std::shared_ptr<Impl>& self, const CollectiveOperation::Parts& parts,
                      std::optional<Work>& work) {
-    if (!spare_) spare_.reset(spare_collectives_.take());  // now, as nothing may fail after the start
+    if (!spare_) spare_.reset(spare_collectives_.take());  // may throw, so before the start
     const CollectiveOperation::Begun begun = spare_->start_unprepared(*group_, parts);
     if (begun.is_over) {
       work = ended_;
@@ -247,7 +248,8 @@ class Communicator::Impl {
     return operation;
   }
 
-  // If the device has failed for good (for example by an illegal address), the communicator is ended on all ranks.
+  // Orders the operation after the work on the call's stream. If the device has failed permanently (for example by an
+  // illegal address), fails the communicator on all ranks. Throws Error.
   template <class Call>
   void come_after(Call& operation, Pool<Call>& spare, Accelerator& gpu, const Collective& call,
                   const CallOptions& options) {

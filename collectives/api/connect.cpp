@@ -1,9 +1,9 @@
 // Connecting the ranks of a job: the choice of a transport for every pair of ranks.
 //
-// First all ranks adopt rank 0's value of the settings whose rows say so. Every rank then gives a card, and learns the
-// cards of all: its host, and for each provider whether it is viable and its domain. From the cards all ranks derive,
-// without further messages, which pairs each provider may connect. Providers connect in order of preference, and each
-// takes the pairs that no earlier one connected.
+// First all ranks adopt rank 0's values of the settings that must be equal on all ranks. Every rank then publishes its
+// card and reads the cards of all: host, and for each provider its domain or why it is not viable. From the cards all
+// ranks derive, without further messages, which pairs each provider may connect. Providers connect in order of
+// preference. Each provider connects the pairs that no earlier one connected.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -60,8 +60,8 @@ class Wirer {
  private:
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
 
-  // Optional providers that the user did not name are tried only if they can be found here and the ranks are on
-  // several hosts.
+  // With the default list of transports, an optional provider is tried only if it can be found on this host and the
+  // ranks are on several hosts.
   bool is_worth_trying(const std::string& name) const {
     if (settings_.transport != Settings().transport || is_built_in(name)) return true;
     return bootstrap_.local_size < bootstrap_.size && is_worth_finding(name, settings_);
@@ -90,7 +90,7 @@ class Wirer {
 
   const Cards& cards() const { return *cards_; }
 
-  // Logs that a rank lacks a provider which this host has, since a slower transport replaces it silently.
+  // Logs that a rank lacks an optional provider that this rank has: a slower transport replaces the provider silently.
   void say_who_lacks(const Provider& one, int rank) const {
     if (is_built_in(one.name) || cards()[rank].domains.contains(one.name)) return;
     const auto& reasons = cards()[rank].reasons;
@@ -155,7 +155,7 @@ class Wirer {
     transports_.push_back(std::move(connected.transport));
   }
 
-  // A world of one rank uses the reference transport (inproc) to send to itself.
+  // In a world of one rank, the rank uses the reference transport (inproc) to send to itself.
   void connect_alone() {
     Rendezvous rendezvous;
     rendezvous.rank = bootstrap_.rank;
@@ -210,7 +210,7 @@ class Wirer {
   }
 
   std::set<int> cores_of_all(std::span<const int> ranks) const {
-    std::set<std::string_view> lists;  // few, and mostly one
+    std::set<std::string_view> lists;  // usually only one: the ranks of a host mostly have the same cores
     for (const int rank : ranks) lists.insert(cards().cores(rank));
     std::set<int> cores;
     for (const std::string_view list : lists)
@@ -225,7 +225,8 @@ class Wirer {
     return {cores.begin(), cores.end()};
   }
 
-  // The number of cores that these ranks may use together; ranks bound to one core each have several together.
+  // The number of cores that these ranks may use together: the union of their cores, limited by the CPU quota of this
+  // process.
   int cores_together(std::span<const int> ranks) const {
     const std::set<int> cores = cores_of_all(ranks);
     return cores.empty() ? usable_cores() : cores_in_quota(static_cast<int>(cores.size()));

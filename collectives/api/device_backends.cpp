@@ -28,7 +28,7 @@ void DeviceBackends::begin(std::function<void(Outcome)> told) {
   thread_ = start_thread("makes the backend for device memory", [this] { talk(); });
 }
 
-// Tries the backends in order and stops at the first one that all ranks can have.
+// Tries the backends in order and stops at the first one that all ranks can create.
 void DeviceBackends::talk() noexcept {
   try {
     for (const std::string& name : names_) {
@@ -44,7 +44,7 @@ void DeviceBackends::talk() noexcept {
   }
   aside_.reset();
   context_->launch(*this);
-  wait();  // the thread that joins destroys what start() uses
+  wait();  // for the end of start(): after this thread has ended, the members that start() uses may be destroyed
 }
 
 bool DeviceBackends::start() {
@@ -69,10 +69,11 @@ void DeviceBackends::give_up() noexcept {
   context_->fail(why);
 }
 
-// If the negotiation is over, its thread is about to end. Otherwise it may still wait for ranks that do not come.
+// If the negotiation is over, its thread is about to end, and the destructor joins it without a long wait. Otherwise
+// the thread may wait for other ranks, so a background thread runs the destructor.
 void DeviceBackends::leave(std::unique_ptr<DeviceBackends> one) noexcept {
   if (!one) return;
-  if (fork_generation() != one->generation_) {  // in a forked child the thread belongs to the parent
+  if (fork_generation() != one->generation_) {  // a forked child cannot join the parent's thread: leaks the object
     static_cast<void>(one.release());
     return;
   }

@@ -12,7 +12,7 @@
 namespace tutti {
 namespace {
 
-// The host collectives used to stage device memory. The context outlives them.
+// The functions by which the staging backend uses the host's collectives and memory. The context outlives them.
 staged::Host staging_host(Context& context, const Group& group, std::shared_ptr<const Selector> selector) {
   return {[&context]() -> Accelerator& { return accelerator(context.settings()); },
           [&context, group, selector = std::move(selector)] {
@@ -49,11 +49,12 @@ void DeviceCalls::end() noexcept {
 
 // ---- choice of a backend --------------------------------------------------------------------------
 
-// The configured backends up to the first one that exists already, without those that are not installed on rank 0.
+// The names in the setting `device_backends` that are installed on rank 0, up to the first backend that this
+// communicator has already. Empty for a group of one rank and for a failed communicator.
 std::vector<std::string> DeviceCalls::worth_trying() const {
   std::vector<std::string> names;
   if (group_->group().size() == 1 || group_->poisoned()) return names;
-  // device libraries send directly, past the links that the setting shapes
+  // The setting `net` shapes tutti's own links; device libraries would send over other links.
   if (!context_->settings().net.empty()) return names;
   const auto& installed = choices_.selector()->known_backends();
   for (const std::string_view name : rules::words(context_->settings().device_backends, ',')) {

@@ -20,24 +20,24 @@
 
 namespace tutti {
 
-/// Ends the communicator on all ranks if `error` says that the device has failed for good, for example by an illegal
-/// address.
+/// Fails the communicator on all ranks if `error` has Code::internal: the device has failed permanently, for example by
+/// an illegal address. Does nothing for other errors.
 void end_where_broken(Context& context, const Group& group, const Error& error);
 
-/// Chooses the backend of a communicator's calls on device memory. The first such call, which all ranks make, starts
-/// the negotiation about which backend of the setting `device_backends` all ranks can have. Calls wait for its result
-/// in their order; calls that no such backend supports are staged through host memory. Without calls on device memory
-/// nothing is created.
+/// Chooses the backend of a communicator's calls on device memory. All ranks make the first such call; it starts a
+/// negotiation which backend of the setting `device_backends` all ranks can create. Until the negotiation is over,
+/// calls wait in launch order. A call that no such backend supports is staged through host memory. Nothing is created
+/// before the first call on device memory.
 class DeviceCalls final : public Router {
  public:
   DeviceCalls(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Choices& choices);
-  /// The staging backend, the last choice.
+  /// The staging backend, used where no other backend supports a call.
   const std::shared_ptr<staged::StagedBackend>& staging() const noexcept { return staged_; }
   /// Releases everything; no call may be made afterwards.
   void end() noexcept;
 
-  /// Called before every device call. `self` points to this object and keeps the communicator. `aside` makes another
-  /// communicator of the same ranks with the id `aside_id`, which is equal on all ranks.
+  /// Called before every device call. `self` points to this object and shares ownership of the communicator.
+  /// aside(id) returns another communicator of the same ranks; `aside_id`, its id, is equal on all ranks.
   template <class Aside>
   void prepare(const std::shared_ptr<DeviceCalls>& self, std::uint64_t aside_id, const Aside& aside) {
     std::call_once(prepared_, [&] {
@@ -47,12 +47,13 @@ class DeviceCalls final : public Router {
         known_.store(true);
     });
   }
-  /// The route of a call that is about to be launched; null: not known yet, see route(). Throws as Choices::choose.
+  /// The route of a call before its launch. Null while the negotiation runs; then route() returns it later. Throws what
+  /// Choices::choose throws.
   const Route* choose(const Collective& call, Signature summary, const std::string& wanted);
   /// Blocks until the negotiation, if one was started, is over. Must not be called with the token held.
   void wait();
 
-  /// Sends and receives of device memory, created by the first call.
+  /// The engine for sends and receives of device memory; the first call creates it.
   staged::Exchanges& exchanges(Accelerator& gpu);
 
   // Router
@@ -74,7 +75,7 @@ class DeviceCalls final : public Router {
   std::unique_ptr<DeviceBackends> backends_;
   std::atomic<bool> known_{false};                 // whether the negotiation is over
   Status failure_;                                 // of the negotiation; written before known_
-  std::shared_ptr<staged::StagedBackend> staged_;  // one of choices_; driven by the context from its first call on
+  std::shared_ptr<staged::StagedBackend> staged_;  // also in choices_; the context drives it from its first call on
   std::atomic<bool> staged_driven_{false};
   std::shared_ptr<staged::Exchanges> exchanges_;
 };

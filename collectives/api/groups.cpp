@@ -1,8 +1,8 @@
 // Groups: communicators of a subset of another communicator's ranks.
 //
-// An allgather exchanges what every rank is about to make. From the result each rank computes the groups locally, and
-// detects ranks that make a different group. The members in group() know the list already, and compare it within the
-// new group.
+// In an allgather every rank contributes the function that it called and the arguments. From the result each rank
+// computes its group, and detects ranks that called another function. In group() only the listed ranks take part: they
+// create the communicator first, and compare their lists in an allgather within it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -42,7 +42,7 @@ std::array<std::int64_t, 4> digest_of(ConstBytes bytes) {
 
 }  // namespace
 
-/// What one rank contributes to the allgather: the function it called, and up to four arguments.
+/// One rank's contribution to the allgather: the function that it called, and up to four arguments.
 struct Communicator::Word {
   std::int64_t maker = 0;
   std::array<std::int64_t, 4> what = {};

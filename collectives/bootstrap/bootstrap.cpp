@@ -42,7 +42,7 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   const Choice choice = choose_membership(environment, !settings.store.empty());
   const Membership& m = choice.membership;
   if (m.rank == 0) warn_of_unknown(settings);
-  raise_limit_of_open_files();  // rank 0 may serve the store to all
+  raise_limit_of_open_files();  // rank 0 may serve the store to all ranks
   const Meeting meeting = meet(m, settings, environment, until);
   report(choice, meeting);
 

@@ -1,13 +1,13 @@
 // A store in a folder, with one file per key.
 //
 // A value is written to a temporary file, which is then renamed (set) or linked (set_once) to its name, so readers
-// never see a partial value and exactly one set_once wins. Counters are updated under flock. A waiter polls with
-// growing intervals, because inotify does not report changes made by other hosts on a network file system: it asks for
-// the time at which the folder was changed last, one question however many keys it waits for, and looks at the keys
-// when that is another one.
+// never see a partial value and exactly one set_once wins. Counters are updated under flock. A waiter polls at growing
+// intervals, because inotify does not report changes made by other hosts on a network file system. A poll reads the
+// folder's modification time, one request however many keys the waiter waits for; only if that time has changed the
+// waiter reads the keys.
 //
-// The folder is the user's own, and others may not write to it, because what is in it says whom to trust. Even so,
-// files are opened such that a link is not followed and a pipe not waited for.
+// The folder must belong to the user, and no other user may write to it, because its values decide which processes are
+// trusted. In addition, opening a file never follows a link and never blocks on a pipe.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -33,9 +33,9 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t longest_host = 4096;  // the line before a value of set_at_end()
+constexpr std::size_t longest_host = 4096;  // bytes of the line with the host before a value of set_at_end()
 constexpr Seconds first_nap(0.0001), longest_nap(0.01);
-constexpr Seconds look_interval(0.2);  // a waiter asks so often whether a later key of its list is in vain
+constexpr Seconds look_interval(0.2);  // how often a waiter checks whether a later key will not be set any more
 
 std::string hex(ConstBytes bytes) {
   std::string text;
@@ -65,7 +65,8 @@ std::string file_name(std::string_view key) {
   return "h-" + hex(sha256(std::as_bytes(std::span(key))));
 }
 
-/// Opens a regular file of a store. Sets errno to ELOOP for a link, and to EINVAL for whatever else is no file.
+/// Opens a regular file of a store. Fails for a link with errno ELOOP, and for anything else that is no regular file
+/// with EINVAL.
 Descriptor open_file(const std::string& path, int flags) {
   Descriptor file(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
   struct stat about {};
@@ -76,8 +77,8 @@ Descriptor open_file(const std::string& path, int flags) {
   return file;
 }
 
-/// Makes the folder, for this user alone, unless it is there. Throws unless it is a folder that no other user can
-/// change.
+/// Creates the folder, with access for this user only, if it does not exist. Throws Error{resource} if that fails, and
+/// Error{invalid} if the folder belongs to another user or others may write to it.
 void own_folder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -149,12 +150,13 @@ class FileStore final : public WatchingStore {
     }
   }
 
-  /// The value lies, after a line that names this host, in a file that this process keeps locked; the kernel unlocks it
-  /// when the process ends. In a folder whose files cannot be locked the end is not told.
+  /// Writes a line with this host's identity, and the value, to a file that this process keeps locked. The kernel
+  /// unlocks the file when the process ends. If files in the folder cannot be locked, the end of the process is not
+  /// reported.
   void set_at_end(std::string_view key, std::string_view value) override {
     store_rules::check(key, value);
     const Draft draft(*this, key, host_ + "\n" + std::string(value));
-    Descriptor file = open_file(draft.path(), O_RDWR);  // over NFS only writers lock for themselves
+    Descriptor file = open_file(draft.path(), O_RDWR);  // over NFS an exclusive lock needs a file open for writing
     if (!file) fail("set", key);
     if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
       log(LogLevel::debug, "files in " + folder_ + " cannot be locked (" + std::strerror(errno) +
@@ -212,7 +214,7 @@ class FileStore final : public WatchingStore {
         throw_if_departed(keys.front());
       }
       if (last) throw store_rules::timed_out(key, place_, started);
-      if (all) {  // a process that ends changes nothing in the folder
+      if (all) {  // the end of a process does not change the folder
         for (const Awaited& later : keys.subspan(1)) throw_if_departed(later);
         next_look = deadline_in(look_interval);
       }
@@ -221,8 +223,8 @@ class FileStore final : public WatchingStore {
     }
   }
 
-  /// Tells when the folder's entries have changed. A file system's clock moves in steps of up to 10 ms, so two changes
-  /// may have the same time: for some looks after one, another is possible.
+  /// Detects changes of the folder's entries by its modification time. A file system's clock moves in steps of up to
+  /// 10 ms, so two changes may have the same time. For 30 ms after a change another one counts as possible.
   class FolderWatch {
    public:
     FolderWatch(const FileStore& store, std::string_view key) : store_(store), key_(key) {}
@@ -240,7 +242,7 @@ class FileStore final : public WatchingStore {
     const FileStore& store_;
     const std::string_view key_;
     timespec seen_{};
-    Deadline certain_{};  // until then another change may have the time of the last
+    Deadline certain_{};  // until then a further change may have the same modification time
   };
 
   void throw_if_departed(const Awaited& one) {
@@ -248,8 +250,8 @@ class FileStore final : public WatchingStore {
     if (!one.unless.empty() && find(one.unless, instead) && !find(one.key, value)) throw store_rules::departed(instead);
   }
 
-  /// Returns true if the process that called set_at_end() has ended. It judges processes of this host alone: a lock
-  /// that is held on another host may not be visible here.
+  /// Returns true if the process that called set_at_end() has ended. Always false for a process of another host,
+  /// because a lock that is held there may not be visible here.
   bool find_at_end(std::string_view key, std::string& value) const {
     const Descriptor file = open_file(end_path(key), O_RDONLY);
     if (!file) {

@@ -1,11 +1,11 @@
 // Gathering: see gathering.hpp. Keys in the store, and in those that ranks serve, below "tree/":
 //
-//   link/R        where rank R serves its children
-//   NAME/up/R     what the subtree of R has told, or why it cannot
+//   link/R        the address at which rank R serves its children; empty: it does not
+//   NAME/up/R     the texts of R's subtree, or why there are none
 //   NAME/all      the root's answer
 //
-// A value is '=' and the texts' bytes, or '?' and the ranks that have not come, or an error. Long values are cut into
-// parts.
+// Values of the last two: '=' and the bytes of the texts; '?' and the ranks that have not come; or an error. Long
+// values are cut into parts.
 #include "collectives/bootstrap/gathering.hpp"
 
 #include <algorithm>
@@ -23,17 +23,18 @@
 namespace tutti::launchers {
 namespace {
 
-// How much longer a rank waits than the one from which it awaits a word: that one knows better who is late.
+// A rank waits this much longer than the rank whose message it awaits, because that rank knows better which one is
+// late.
 constexpr Seconds per_link{1};
-// How long a rank whose parent has gone waits for the launcher's word about it.
+// How long a rank that has lost its parent waits for the launcher's report about the parent.
 constexpr Seconds last_words{1};
-constexpr Seconds one_address{1};  // within which the rank above answers at one of its addresses, or does not
+constexpr Seconds one_address{1};  // how long a rank tries to connect to one address of its parent
 constexpr const char* name_key = "rank";
 constexpr std::size_t most_at_once = store_rules::longest_value - 32;
 
 Deadline later(Deadline until, int links) { return until == never ? never : until + duration_of(links * per_link); }
 
-/// Sets a value of any length: its parts after the first, then the key itself with the number of parts.
+/// Sets a value of any length: first the later parts, then the key itself with the number of parts and the first part.
 void set_long(Store& store, const std::string& key, std::string_view value) {
   const std::size_t parts = std::max<std::size_t>(1, (value.size() + most_at_once - 1) / most_at_once);
   for (std::size_t i = 1; i < parts; ++i)
@@ -41,7 +42,7 @@ void set_long(Store& store, const std::string& key, std::string_view value) {
   store.set(key, std::to_string(parts) + " " + std::string(value.substr(0, most_at_once)));
 }
 
-/// The whole of a value whose key holds `first`.
+/// Returns the whole of a value. `first` is the text that `key` itself holds. Blocks until the other parts are set.
 std::string whole_value(Store& store, const std::string& key, std::string first, Deadline until) {
   std::size_t parts = 0;
   const char* const end = first.data() + first.size();
@@ -52,7 +53,7 @@ std::string whole_value(Store& store, const std::string& key, std::string first,
   return value;
 }
 
-/// What a subtree has told: its texts, or why there are none.
+/// The message of a subtree: its texts, or the failure or the late ranks because of which there are none.
 struct Told {
   Texts texts;
   std::optional<Error> failure;
@@ -80,14 +81,14 @@ struct Told {
     if (value.starts_with('?')) {
       std::istringstream words(value.substr(1));
       for (int rank = 0; words >> rank;) told.late.push_back(rank);
-    } else if (!told.failure) {  // nothing, which parse() refuses, is in a value of another kind
+    } else if (!told.failure) {  // parse() throws for the empty text that stands for a value of an unknown kind
       told.texts = Texts::parse(value.starts_with('=') ? std::string_view(value).substr(1) : std::string_view());
     }
     return told;
   }
 };
 
-/// Cuts `count` ranks from `first` on into at most `fan_out` runs; calls `run(begin, end)` for each.
+/// Cuts `count` ranks from `first` on into at most `fan_out` nearly equal runs; calls `run(begin, end)` for each.
 template <class Run>
 void each_run(int first, int count, int fan_out, Run run) {
   const int runs = std::min(count, fan_out);
@@ -168,7 +169,8 @@ struct Gathering::Impl {
     log(LogLevel::info, "asks the job's store, as rank " + std::to_string(at.parent) + " was not reached", who.rank);
   }
 
-  /// An address may lead to another rank's server, such as that of a bridge which every host has.
+  /// Returns true if the parent serves at this address. The address may lead to another rank's server: for example, a
+  /// bridge may have the same address on every host.
   bool try_parent(const Endpoint& where) {
     std::string ignored, name;
     try {
@@ -193,7 +195,8 @@ struct Gathering::Impl {
     return std::string(name) + "/up/" + std::to_string(rank);
   }
 
-  /// A value that `rank` sets in the job's store; who has ended or does not come is named.
+  /// Waits for a value that `rank` sets in the job's store. Throws an Error that names `rank` if it has ended or is
+  /// late.
   std::string word_of(const std::string& key, int rank, int links) {
     const Deadline until = later(who.until, links);
     try {
@@ -233,7 +236,8 @@ struct Gathering::Impl {
     return all;
   }
 
-  /// The rank, or those below it for which it waits: it is there if its link is.
+  /// Appends `rank` to `late` or, if it has started, the ranks below it for which it waits. A rank has started if its
+  /// link key is set.
   void name_late(std::string_view name, int rank, std::vector<int>& late) {
     const std::size_t before = late.size();
     std::string value;
@@ -277,16 +281,16 @@ struct Gathering::Impl {
       if (error.code() == Code::timeout) throw store_rules::not_joined({&at.parent, 1}, who.patience);
       if (error.code() != Code::peer_lost) throw;
     }
-    parent.reset();  // nor is it asked in the next exchange
+    parent.reset();  // the next exchanges use the job's store too
     explain_loss_of_parent();
-    return word_of_root(key, links);  // the parent has what it wanted, and is busy elsewhere
+    return word_of_root(key, links);  // no end of the parent is reported: it may only have stopped serving
   }
 
   std::string word_of_root(const std::string& key, int links) {
     return whole_value(*store, key, word_of(key, 0, links), later(who.until, links));
   }
 
-  /// The launcher's or the store's word about the parent, if there is one, is the better error.
+  /// Throws the error with the launcher's or the store's report about the parent, if there is one: it says more.
   void explain_loss_of_parent() {
     try {
       store->wait_unless("never", departure_key(at.parent), deadline_in(last_words));
@@ -295,7 +299,7 @@ struct Gathering::Impl {
     }
   }
 
-  /// The parent's word, or why there is none: the children are to hear that too.
+  /// Returns the answer from the parent, or a value with the error, so that the children get the error too.
   std::string answer_of_parent(std::string_view name) {
     try {
       return word_of_parent(name);
@@ -323,9 +327,9 @@ struct Gathering::Impl {
   const Gatherers who;
   const std::shared_ptr<Store> store;
   const Branch at;
-  std::string card;  // where this rank serves; empty: nowhere
+  std::string card;  // the address at which this rank serves its children; empty: it does not
   std::shared_ptr<Store> served, parent;
-  std::string answer;  // between give() and take() of the root
+  std::string answer;  // the root's answer; on the root set from give() to take()
 };
 
 Gathering::Gathering(Gatherers who) : impl_(std::make_unique<Impl>(std::move(who))) {}

@@ -1,5 +1,5 @@
-// The store for ranks that are threads of one process: a map with a mutex. A key that is set wakes those who wait for
-// it.
+// The store for ranks that are threads of one process: a map with a mutex. Setting a key wakes the threads that wait
+// for it.
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -56,7 +56,7 @@ class LocalStore final : public WatchingStore {
   }
 
  private:
-  /// A thread that waits for a key, or for the word that it will not be set.
+  /// A thread that waits until its first key is set, or until a key Awaited::unless is set.
   class Waiter {
    public:
     Waiter(LocalStore& store, std::span<const Awaited> keys) : store_(store) {
@@ -105,7 +105,7 @@ class LocalStore final : public WatchingStore {
 
   std::mutex mutex_;
   std::map<std::string, std::string, std::less<>> values_;
-  std::multimap<std::string, Waiter*, std::less<>> waiters_;  // by key; a waiter has several
+  std::multimap<std::string, Waiter*, std::less<>> waiters_;  // by key; a waiter may have several
 };
 
 }  // namespace

@@ -39,9 +39,9 @@ Meeting meet_at_ports(const Membership& m, const std::string& host, const std::s
                                   " on (" + why + "); set TUTTI_STORE=tcp://HOST:PORT");
 }
 
-/// Uses the store at TUTTI_STORE. If it is on this host and nobody serves it yet, rank 0 serves it, except under
-/// `tutti run`, which serves it itself. In an indexed Job it is on rank 0's pod, whose host name may not resolve on
-/// that pod yet.
+/// Uses the store at TUTTI_STORE. If its address is on this host and no process serves it yet, rank 0 serves it, except
+/// under `tutti run`, which serves it itself. In an indexed Job of Kubernetes rank 0's pod serves it, on all
+/// interfaces, because the pod's host name may not resolve there yet.
 Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline until) {
   const StoreUrl url = parse_store_url(settings.store);
   Meeting meeting;
@@ -53,7 +53,7 @@ Meeting meet_by_url(const Membership& m, const Settings& settings, Deadline unti
       meeting.store = serve_store(here ? "" : url.host, url.port, settings.secret).store;
       return meeting;
     } catch (const Error& error) {
-      if (here || error.code() != Code::resource) throw;  // otherwise another process serves it, or another host
+      if (here || error.code() != Code::resource) throw;  // otherwise another process or another host may serve it
     }
   }
   meeting.store = open_store(settings.store, settings.secret, until);
@@ -106,8 +106,8 @@ Meeting meet_open_mpi(const Membership& m, const Settings&, const Environment& e
   return meeting;
 }
 
-/// The store of a job under hydra. `pmi` is destroyed first, and not earlier: an MPI that is initialised in the
-/// meantime needs the session.
+/// The store of a job under hydra. `pmi` lives as long as the store, because an MPI that is initialised in the meantime
+/// needs the session; it is destroyed just before the store.
 struct MetByPmi {
   std::shared_ptr<Store> store;
   std::unique_ptr<Pmi> pmi;

@@ -35,7 +35,7 @@ constexpr Names open_mpi = {Launcher::open_mpi,           "Open MPI",
 constexpr Names hydra = {Launcher::hydra, "hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr Names kubernetes = {Launcher::kubernetes, "Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", "", ""};
 
-/// Reads the local rank and size. The size may stay unknown.
+/// Reads the local rank and size. A launcher need not set the local size; it is 1 then.
 void read_local(const Environment& environment, const Names& names, Membership& found) {
   const auto rank = number_in(environment, names.local_rank), size = number_in(environment, names.local_size);
   found.local_rank = rank.value_or(0);
@@ -127,7 +127,7 @@ std::optional<Membership> read_slurm(const Environment& environment) {
   return found;
 }
 
-/// A pod of an indexed Job. The index alone is not enough: most indexed Jobs do not run ranks.
+/// A pod of an indexed Job. TUTTI_SIZE or TUTTI_STORE has to be set too, since most indexed Jobs do not run ranks.
 std::optional<Membership> read_kubernetes(const Environment& environment, bool has_store) {
   const auto index = environment(kubernetes.rank), size = environment(kubernetes.size);
   if (!index || environment("TUTTI_RANK") || (!size && !has_store)) return std::nullopt;

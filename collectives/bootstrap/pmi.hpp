@@ -6,12 +6,13 @@
 
 namespace tutti::launchers {
 
-/// The PMI session of this process. A process has only one, and shares it with MPI: if MPI is initialised before or
-/// during this object's lifetime, MPI does the init and finalize of the session. MPI can be initialised as long as
-/// this object lives. All functions throw Error{peer_lost, protocol}.
+/// The PMI session of this process. A process has one session at most, and MPI uses the same one. If MPI is initialised
+/// before or during this object's lifetime, MPI makes the session's init and finalize. After this object's end MPI
+/// cannot be initialised for the first time. All functions throw Error{peer_lost, protocol, timeout}.
 class Pmi {
  public:
-  /// `fd` is not closed. Each answer is waited for at most `patience` seconds.
+  /// Does not own `fd`. Waits for each answer at most `patience` seconds. Throws Error{invalid} if the process has had
+  /// a session before.
   Pmi(int fd, double patience);
   /// Tells the launcher that this rank ends normally.
   ~Pmi();
@@ -24,19 +25,19 @@ class Pmi {
   /// Returns when all ranks have called it.
   void barrier();
 
-  /// What an answer says of `field`: the rest of its line after `field`=; empty if no field is asked for. The answer
-  /// must begin with "cmd=`expected`" and not say that it failed.
+  /// Returns the rest of the line `answer` after "`field`="; empty if `field` is empty. Throws Error{protocol} unless
+  /// the answer begins with "cmd=`expected`" and reports success.
   static std::string field_of(const std::string& answer, const std::string& question, const std::string& expected,
                               const std::string& field);
 
  private:
-  /// Sends a line. Returns what field_of() finds in the answer.
+  /// Sends a line, waits for the answer, and returns its field_of().
   std::string ask(const std::string& line, const std::string& expected, const std::string& field);
   std::string receive(const std::string& question);
 
   const int fd_;
   const double patience_;
-  const std::uint32_t generation_;  // of core/fork.hpp; a forked child does not use the session
+  const std::uint32_t generation_;  // of tutti/fork.hpp; a forked child does not use the session
   std::string job_;
 };
 

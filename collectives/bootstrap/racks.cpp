@@ -15,7 +15,7 @@ bool is_in_rack_name(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
 
-/// The parts between separators, empty ones too; none of an empty text.
+/// The parts between separators, including empty parts; an empty text has no parts.
 std::vector<std::string_view> pieces_between(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -71,7 +71,7 @@ std::string own_rack(const Settings& settings, const Environment& environment) {
   const std::string pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN").value_or("");
   const auto names = pieces_between(address, '.'), kinds = pieces_between(pattern, '.');
   std::string rack;
-  // A name with a dot in it makes more names than kinds; then nobody knows which is which.
+  // A name that contains a dot gives more names than kinds. Then it is unclear which are switches: no rack.
   for (std::size_t i = 0; i < names.size() && names.size() == kinds.size(); ++i)
     if (kinds[i] != "node") rack += (rack.empty() ? "" : "/") + std::string(names[i]);
   return is_rack(rack) ? rack : std::string();

@@ -1,4 +1,4 @@
-// Racks: where a host is among others, as it was told.
+// Racks: the position of a host in the hierarchy of racks, as the user or SLURM gives it.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@
 
 namespace tutti {
 
-/// The names in "pod1/rack7", outermost first; none of an empty text. Throws Error{invalid} where the text is something
-/// else: names are letters, digits, '.', '_' and '-', as many as `most_levels`, of 200 characters together.
+/// Splits "pod1/rack7" into its names, outermost first; an empty text has none. Throws Error{invalid} unless names
+/// consist of letters, digits, '.', '_' and '-', with at most `most_rack_levels` names and 200 characters in all.
 std::vector<std::string_view> rack_path(std::string_view rack);
 inline constexpr std::size_t most_rack_levels = 8;
 
-/// The racks by which hosts that are at these places are grouped, rank by rank: [0] tells the racks apart, [1] what
-/// they are in, and so on, as many levels as every place has names of; none where one has none. Groups are numbered in
-/// the order of their first places. Texts that rack_path() refuses count as none.
+/// Groups ranks by their racks: `places[i]` is the rack of rank i, such as "pod1/rack7". In the result, [0][i] is the
+/// number of rank i's rack, [1][i] the number of the enclosing unit (pod1), and so on. There are as many levels as the
+/// place with the fewest names has. Groups are numbered in the order of their first ranks. A text that rack_path()
+/// refuses has no names.
 std::vector<std::vector<int>> group_by_rack(const std::vector<std::string_view>& places);
 
 namespace launchers {
-/// Where this host is: Settings::rack, else SLURM's switches above it (SLURM_TOPOLOGY_ADDR and its pattern). Throws
-/// Error{invalid} if the setting names no rack.
+/// This host's rack: Settings::rack, or else SLURM's switches above the host (SLURM_TOPOLOGY_ADDR and its pattern);
+/// empty if unknown. Throws Error{invalid} if the setting is not a valid rack.
 std::string own_rack(const Settings& settings, const Environment& environment = process_environment());
 }  // namespace launchers
 

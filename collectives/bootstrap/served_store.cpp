@@ -21,7 +21,8 @@ constexpr Seconds farewell(5);          // how long the server waits for its cli
 constexpr Seconds short_farewell(0.5);  // the same when it ends because of an error
 constexpr Seconds one_try(1);
 
-/// A server and its own client. It outlives the other clients for a while: they would not know why it ends.
+/// A server and its own client. The destructor waits for the other clients, because they would report an early end of
+/// the server as a failure.
 class Served final : public Store {
  public:
   Served(const std::string& address, int port, const std::string& secret) : server(address, port, secret) {
@@ -40,7 +41,8 @@ class Served final : public Store {
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
     return client_->wait_unless(key, unless, until);
   }
-  /// If one of the keys will not be set, those who set the others are waited for, and hear the same.
+  /// If one of the keys will not be set any more, first waits up to 5 s until the other ranks have set theirs, so that
+  /// they find the server and get the same error.
   std::vector<std::string> set_and_wait(std::string_view key, std::string_view value, std::span<const Awaited> keys,
                                         Deadline until) override {
     try {
@@ -61,7 +63,7 @@ class Served final : public Store {
   TcpStoreServer server;
 
  private:
-  /// Waits until each key is set or will not be.
+  /// Waits until each key is set or will not be set any more.
   void wait_for_all(std::span<const Awaited> keys, Deadline until) {
     for (const Awaited& one : keys) {
       try {
@@ -147,7 +149,7 @@ StoreCard parse_store_card(const std::string& text) {
   }
   int port = 0;
   if (parts.size() >= 3) std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), port);
-  // The card has a secret, so that the message does not quote it.
+  // The message does not quote the card, because the card contains a secret.
   if (port < 1 || port > 65535)
     throw Error(Code::protocol, "the address of a store cannot be read: expected SECRET,PORT,ADDRESS,...");
   card.secret = parts[0];

@@ -30,7 +30,7 @@ std::string host_of(const sockaddr& address);
 /// interfaces.
 std::vector<Address> resolve(const std::string& host, int port, bool passive, std::string& why);
 
-/// This host's loopback address: 127.0.0.1, or ::1 where only that can be listened at.
+/// This host's loopback address: 127.0.0.1, or ::1 if only that address can be bound.
 std::string loopback_host();
 /// True if connections to this address stay on this host.
 bool is_loopback(const Address& address);

@@ -82,7 +82,7 @@ void StoreTable::end_wait(Client client, const Answer& answer) {
   tell_(client, answer);
 }
 
-// Sets the key and answers all clients that wait for it, or whose wait it ends.
+// Sets the key, and answers all clients whose wait it ends.
 void StoreTable::assign(const std::string& key, const std::string& value) {
   values_.insert_or_assign(key, value);
   const auto waiting = parked_.find(key);
@@ -93,8 +93,8 @@ void StoreTable::assign(const std::string& key, const std::string& value) {
     end_wait(client, {waits_.at(client).key == key ? Outcome::ok : Outcome::instead, value});
 }
 
-// assign() of a key that may say why another one will not be set. It ends waits also where the request that is in vain
-// has not been reached yet, behind one that waits.
+// assign() for a key that may say that another key will not be set any more. Also ends the wait of a client if one of
+// its later requests waits in vain for that other key.
 void StoreTable::assign_last_word(const std::string& key, const std::string& value) {
   assign(key, value);
   std::vector<Client> concerned;

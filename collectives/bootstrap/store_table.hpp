@@ -1,4 +1,4 @@
-// StoreTable: the keys of the TCP store's server, and who waits for them.
+// StoreTable: the keys of the TCP store's server, and the clients that wait for them.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace tutti {
 
-/// The map of keys, and the waits for those that are not set. A client is known by a number and waits for one key at a
-/// time. Threads: the server's alone.
+/// The map of keys, and the waits for keys that are not set. A client has a number and waits for one key at a time.
+/// Threads: only the server's.
 class StoreTable {
  public:
   using Client = std::uint64_t;
-  /// Gives a client that has waited its answer. Must not call the table.
+  /// Sends the answer to a client that has waited. Must not call functions of the table.
   using Tell = std::function<void(Client, const store_wire::Answer&)>;
-  /// The requests that a client has sent behind the one that waits.
+  /// Returns the bytes of the requests that a client has sent after the request that waits.
   using Behind = std::function<std::string_view(Client)>;
 
-  /// `place` is the store's name in messages.
+  /// `place` is the store's name in error texts.
   StoreTable(std::string place, Tell tell, Behind behind)
       : place_(std::move(place)), tell_(std::move(tell)), behind_(std::move(behind)) {}
 
   /// Returns the answer, or none if the client has to wait for it.
   std::optional<store_wire::Answer> answer(Client from, const store_wire::Request& request);
 
-  /// Returns true if the client has not been given the answer to a wait yet.
+  /// Returns true while the client waits for a key.
   bool waits(Client client) const { return waits_.contains(client); }
 
-  /// Ends the client's wait if a wait that it has requested after it is in vain.
+  /// Ends the client's wait if one of its later requests is a wait for a key that will not be set any more.
   void hear_out(Client client);
 
-  /// The client has ended: it waits for nothing any more, and the keys are set that it has asked to be set then.
+  /// Called when a client has ended: removes its wait, and sets the keys that it requested with Op::set_at_end.
   void leave(Client client);
 
  private:
@@ -57,9 +57,9 @@ class StoreTable {
   const Behind behind_;
   std::map<std::string, std::string> values_;
   std::map<Client, Wait> waits_;
-  std::map<std::string, std::set<Client>> parked_;                // who waits for a key, or unless it is set
-  std::map<std::string, std::pair<Client, std::string>> at_end_;  // by key: who has asked last, and the value
-  std::map<Client, std::vector<std::string>> asked_;              // keys of at_end_
+  std::map<std::string, std::set<Client>> parked_;                // by key: the clients whose wait it ends
+  std::map<std::string, std::pair<Client, std::string>> at_end_;  // by key: the last client to request it, the value
+  std::map<Client, std::vector<std::string>> asked_;              // by client: the keys in at_end_ that it requested
 };
 
 }  // namespace tutti

@@ -2,8 +2,8 @@
 //
 // The server sends {magic, version, nonce}; the client answers with {magic, version, its own nonce, proof}, and the
 // server with one byte (a Verdict) and its own proof. A proof is HMAC-SHA-256, with the secret as key, over the
-// sender's role and both nonces, which prevents replays. Then requests follow, and are answered in order; an answer
-// may be delayed while a later request of the same connection waits for its key. Numbers are little-endian.
+// sender's role and both nonces, which prevents replays. Then the client sends requests, which the server answers in
+// order. It may delay an answer while a later request of the connection waits for its key. Numbers are little-endian.
 #pragma once
 
 #include <array>
@@ -36,10 +36,11 @@ std::string greeting(const Nonce& nonce);
 /// Returns false if the magic does not match.
 bool parse_greeting(std::string_view bytes, std::uint32_t& speaks, Nonce& nonce);
 
-/// wait: the value names the key that ends the wait as well. set_at_end: the key is set when the connection that asked
-/// last for it ends.
+/// wait: the value is the name of a second key, which also ends the wait. set_at_end: the server sets the key when the
+/// connection that requested this last ends.
 enum class Op : std::uint8_t { set = 1, wait, find, add, set_once, erase, set_at_end };
-/// refused: the value is the error text; instead: that of the other key of this wait, or of one requested after it.
+/// refused: the value is the error text. instead: the wait ended by its second key, or by the second key of a wait that
+/// was requested after it; the value is that key's value.
 enum class Outcome : std::uint8_t { ok, absent, refused, instead };
 
 struct Request {

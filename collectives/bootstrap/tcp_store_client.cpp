@@ -154,8 +154,8 @@ class TcpStore final : public Store {
     return std::move(answers.front());
   }
 
-  /// Sends `count` requests at once and returns their answers: the last is `instead` if a wait is in vain; none if the
-  /// deadline of a wait passes before all arrive.
+  /// Sends `count` requests at once and returns their answers. If a wait is in vain, the last answer is `instead`. If
+  /// the deadline of a wait passes before all answers have arrived, returns none.
   std::vector<Answer> talk(Op op, std::string_view key, const std::string& requests, std::size_t count,
                            Deadline until) {
     if (fork_generation() != generation_)
@@ -195,7 +195,7 @@ class TcpStore final : public Store {
     return answers;
   }
 
-  /// Asks on this connection for what is to happen when it ends, and keeps it.
+  /// Sends the requests of set_at_end() over this connection, and keeps it open. Throws Error{peer_lost}.
   void charge(Descriptor link) {
     ByteQueue bytes;
     Answer answer;
@@ -212,8 +212,8 @@ class TcpStore final : public Store {
     idle_.push_back(std::move(link));
   }
 
-  /// Closes a connection with answers that nobody waits for. It is not the end of this object, so another one is
-  /// charged.
+  /// Closes a connection on which answers may arrive that are not wanted any more. If it carries the requests of
+  /// set_at_end(), sends them over a new connection, because this object has not ended.
   void give_up(Descriptor link) {
     if (link.fd() != charged_) return;
     try {
@@ -264,7 +264,8 @@ class TcpStore final : public Store {
     }
   }
 
-  /// A network that does not lead there will hardly begin to: throws, at once if it is this host's own.
+  /// Called if no network leads to the server. Throws Error{resource}: at once for a loopback address, otherwise after
+  /// two seconds.
   void refuse_unreachable(const sockets::Address& address, Seconds waited) const {
     if (sockets::is_loopback(address))
       throw Error(Code::resource, place_ +

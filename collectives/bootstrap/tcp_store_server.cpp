@@ -34,10 +34,10 @@ namespace {
 using namespace store_wire;
 
 constexpr Seconds patience(10);      // seconds until a connection must have proved the secret
-constexpr int accepted_at_once = 4;  // then the others are heard
+constexpr int accepted_at_once = 4;  // connections accepted before the other clients are served
 constexpr std::uint64_t listener_id = 0, stop_id = 1, first_client_id = 2;
 constexpr std::size_t block_bytes = 65536;
-constexpr std::size_t most_unsent = std::size_t{4} << 20;         // answers to one client, and one more, however large
+constexpr std::size_t most_unsent = std::size_t{4} << 20;         // unsent bytes at which a client's requests wait
 constexpr eventfd_t listen_no_more = 1, leave_at_once = 1 << 20;  // commands of drain() and the destructor
 
 struct Client {
@@ -46,7 +46,7 @@ struct Client {
   Nonce nonce = {};
   bool trusted = false;
   ByteQueue in, out;
-  bool urgent = false;  ///< `out` says that a wait is in vain
+  bool urgent = false;  ///< `out` contains Outcome::instead, which must not be delayed
   std::uint32_t interest = 0;
 
   void add(const Answer& reply) {
@@ -168,8 +168,9 @@ struct TcpStoreServer::Impl {
     }
   }
 
-  /// Writes pending output and updates the epoll interest; false if the client has gone. Answers to requests before a
-  /// waiting one are sent together with its answer if they are small and good.
+  /// Writes pending output and updates the epoll interest; false if the client has gone. While the client waits,
+  /// earlier answers are kept and sent with the answer to the wait, unless they exceed a block or say that a wait is in
+  /// vain.
   bool flush(Entry entry) {
     Client& client = entry->second;
     const bool waits = table.waits(entry->first);
@@ -249,7 +250,7 @@ struct TcpStoreServer::Impl {
     return true;
   }
 
-  /// Answers what is there, but no more than the client reads: its other requests wait.
+  /// Answers the requests that have arrived. If the client does not read its answers, its further requests wait.
   bool answer_all(Entry entry) {
     Client& client = entry->second;
     for (bool more = true; more;) {
@@ -270,8 +271,8 @@ struct TcpStoreServer::Impl {
     return true;
   }
 
-  /// Gives a client that has waited its answer. It is sent when the socket is writable: no client may be removed while
-  /// another one's request is handled.
+  /// Queues the answer for a client that has waited. It is sent later, when the socket is writable, because a failed
+  /// send removes the client, which is not allowed while another client's request is handled.
   void tell(std::uint64_t id, const Answer& reply) {
     Client& client = clients.find(id)->second;
     client.add(reply);
@@ -281,7 +282,7 @@ struct TcpStoreServer::Impl {
 
   void ended(Entry entry) {
     const Client& client = entry->second;
-    // One that has said nothing may be a process of this job that was killed as it connected.
+    // A client that has sent nothing may be a process of this job that was killed while it connected.
     if (!client.trusted && !client.in.view().empty())
       refuse(entry->first, "it left before it showed the secret");
     else
@@ -338,7 +339,7 @@ TcpStoreServer::TcpStoreServer(const std::string& address, int port, std::string
 
 TcpStoreServer::~TcpStoreServer() {
   if (impl_->generation != fork_generation()) {
-    // A forked child has neither the thread nor the descriptors; the state is leaked because it cannot be joined.
+    // A forked child does not have the thread and cannot join it, so it leaks the state.
     static_cast<void>(impl_.release());
     return;
   }

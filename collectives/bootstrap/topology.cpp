@@ -13,7 +13,7 @@
 
 namespace tutti {
 
-// A job of many hosts has many different places, and they are asked for seldom: the strings are packed.
+// The strings are packed, because a job on many hosts has many different places and rarely reads them.
 struct Topology::Places {
   void add(const Place& place) {
     hosts.push_back(place.host);
@@ -28,10 +28,10 @@ struct Topology::Places {
   }
 
   PackedTexts hosts, names, gpu_domains;  // of each different place
-  PackedTexts racks;                      // empty, unless
+  PackedTexts racks;                      // empty unless name_racks
   bool name_racks = false;
   RunList numa_nodes;
-  RunList of;  // by rank of the job: which of them
+  RunList of;  // by rank of the job: the index of its place
 };
 
 namespace {

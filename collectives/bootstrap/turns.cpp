@@ -1,6 +1,7 @@
-// How the ranks of one start find one another in a store that other starts have used.
+// How the ranks of one start of a job find one another in a store that other starts have used. Each start is a turn:
+// rank 0 gives it a number T, and every rank takes its seat in the turn by setting its hello.
 //
-// All keys are below "tutti/JOB/SIZE/". What the job itself sets in turn T is below "T/", beside these:
+// All keys are below "tutti/JOB/SIZE/". The keys of the job itself in turn T are below "T/". The other keys are:
 //
 //   turns            a counter, by which rank 0 gets a number T that no other start has
 //   now              "T PROCESS" of the newest turn
@@ -10,9 +11,9 @@
 //                    "next PROCESS" once a newer turn is open
 //   door/T/next      the number of a newer turn
 //
-// Rank 0 knows that hellos are fresh by their T. Who reads an old number in `now` is never welcomed there: its seat is
-// taken, or the turn is over, or the next rank 0 ends it, and then it goes on to the next turn. That a rank has died in
-// a turn, the store says if it can (set_at_end).
+// The number T shows rank 0 that the hellos belong to its own start. A rank that reads an old number in `now` does not
+// join that turn: its seat is taken, or the turn is over, or the next rank 0 ends it. The rank then goes on to the next
+// turn. If a rank dies in a turn, the store reports it where it can (set_at_end).
 #include "tutti/turns.hpp"
 
 #include <unistd.h>
@@ -32,14 +33,14 @@
 namespace tutti::launchers {
 namespace {
 
-constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 sees whether those who came are still there
-/// A rank that finds the newest turn over, and its seat there free, waits this long for a newer one. Without one, that
-/// turn was its own.
+constexpr Seconds first_look(0.25), longest_look(16);  // how often rank 0 checks whether a rank that came has ended
+/// A rank that finds the newest turn over, and its seat in that turn free, waits this long for a newer turn. If none is
+/// opened, that turn was the one of its own start.
 constexpr Seconds until_the_next(10);
 
 const std::string said_ok = "ok", said_left = "left ", said_late = "late ", said_next = "next ";
 
-/// A process, such that no other one of the hosts has the same text: not in another container, nor later.
+/// Identifies a process. No other process of the hosts ever has the same text, even in another container or later.
 struct ProcessName {
   std::string host;
   std::uint64_t space = 0;
@@ -63,8 +64,8 @@ struct ProcessName {
   }
   std::string shown() const { return "pid " + std::to_string(pid) + " on " + host_name; }
 
-  /// True if it is another process than `own` that is alive. Of another host or container it is not known, nor where
-  /// /proc does not say when a process began.
+  /// True if this is a process other than `own`, and known to be alive. False if it is on another host or in another
+  /// container, or if /proc does not say when a process began.
   bool lives_beside(const ProcessName& own) const {
     return host == own.host && space == own.space && pid != own.pid && pid > 0 && start != 0 &&
            start == process_start(pid) && Process(pid).lives();
@@ -80,7 +81,7 @@ std::int64_t number_in(const std::string& text) {
 std::string keys_of(const Seat& seat) { return "tutti/" + seat.job + "/" + std::to_string(seat.size) + "/"; }
 std::string left_key(const Seat& seat, int rank) { return keys_of(seat) + "left/" + std::to_string(rank); }
 
-/// The keys of a job, and what both kinds of ranks do with them.
+/// The keys of a job, and the functions that rank 0 and the other ranks have in common.
 class Hall {
  public:
   Hall(std::shared_ptr<Store> store, Seat seat) : store_(std::move(store)), seat_(std::move(seat)) {}
@@ -101,7 +102,7 @@ class Hall {
     return make_job_store(store_, keys_of(seat_) + std::to_string(turn));
   }
 
-  /// Lets the store tell the others when this process ends.
+  /// Makes the store report the end of this process to the other ranks.
   void leave_word(std::int64_t turn) const {
     const std::string rank = std::to_string(seat_.rank);
     store_->set_at_end(gone(turn, seat_.rank),
@@ -115,7 +116,7 @@ class Hall {
                                    "). Give each process its own rank, and of two jobs each its own name (TUTTI_JOB)");
   }
 
-  /// Those that have not said hello in this turn.
+  /// The ranks that have not set their hello in this turn.
   std::vector<int> missing(std::int64_t turn) const {
     std::vector<int> ranks;
     std::string value;
@@ -161,7 +162,7 @@ std::int64_t Host::open() const {
     hall_.refuse_twin(ProcessName::from(words));
   }
   const std::int64_t turn = store.add(hall_.key("turns"), 1);
-  // Usually this ends one turn. There are more where a rank 0 took a number and ended before it said so in `now`.
+  // Usually this ends one turn. It ends several if an earlier rank 0 took a number and ended before it set `now`.
   for (std::int64_t old = std::max<std::int64_t>(before, 1); old < turn; ++old) {
     store.set(hall_.key(old, "next"), std::to_string(turn));
     store.set_once(hall_.outcome(old), said_next + hall_.own().text());
@@ -177,7 +178,7 @@ std::shared_ptr<Store> Host::receive() const {
   return hall_.view(turn_);
 }
 
-/// Returns when all ranks have said hello in this turn.
+/// Returns when all ranks have set their hellos in this turn. Throws Error if one has ended or is late.
 void Host::gather() const {
   Store& store = hall_.store();
   std::vector<Awaited> hellos;
@@ -205,7 +206,7 @@ void Host::gather() const {
   }
 }
 
-/// Throws if one of those who came has ended.
+/// Throws if a rank that has come to this turn has ended.
 void Host::look_around() const {
   std::string how;
   for (int rank = 1; rank < hall_.seat().size; ++rank) {
@@ -280,14 +281,14 @@ std::int64_t Guest::newer_than(std::int64_t turn) {
   }
 }
 
-/// True for a turn that has ended. If this rank's seat in it was free, the turn may have been this start's, and then
-/// newer_than() gives up soon.
+/// True for a turn that has ended. If this rank's seat in it was free, the turn may have been the one of this start;
+/// then newer_than() gives up soon.
 bool Guest::is_over(std::int64_t turn) {
   Store& store = hall_.store();
   std::string outcome, how, hello;
   if (!store.find(hall_.outcome(turn), outcome)) {
     if (!store.find(hall_.gone(turn, 0), how)) return false;
-    // Rank 0 may have said the outcome and ended since.
+    // Rank 0 may have set the outcome after the first find() and then ended.
     if (!store.find(hall_.outcome(turn), outcome)) outcome = said_left + how;
   }
   if (store.find(hall_.hello(turn, hall_.seat().rank), hello)) {

@@ -1,4 +1,4 @@
-// WatchingStore: what stores have in common that wait for one key after the other.
+// WatchingStore: base class of stores that wait for several keys one after the other.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace tutti {
 
-/// A store that all ranks look into themselves. Waits for several keys in their order, and watches all of them
-/// meanwhile for one that will not be set any more.
+/// A store without a server: each rank accesses the keys itself. A wait for several keys takes them in their order, and
+/// meanwhile checks whether one of the later keys will not be set any more.
 class WatchingStore : public Store {
  public:
   WatchingStore() noexcept : Store(false) {}

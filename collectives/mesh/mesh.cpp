@@ -43,7 +43,7 @@ std::string full_name(std::string_view axis) {
                                  "': axes are data (dp), depth, height, width, sequence (cp) and tensor (tp)");
 }
 
-/// Throws on all ranks unless they pass the same axes.
+/// Throws Error{mismatch} on all ranks unless they pass the same axes. Collective; blocks.
 void check_agreed(Communicator& world, const std::string& text) {
   const Digest mine = sha256(std::as_bytes(std::span(text)));
   std::vector<std::byte> all(sizeof mine * static_cast<std::size_t>(world.size()));
@@ -97,7 +97,8 @@ struct Mesh::State {
   std::mutex mutex;
   std::map<std::string, Communicator, std::less<>> groups;  // by the names of their axes, in the mesh's order
 
-  /// Per axis of the mesh, whether `text` names it.
+  /// For each axis of the mesh, whether `text` names it. Throws Error{invalid} for names that are no axis of any mesh
+  /// and, with `must_be_there`, for axes that this mesh lacks.
   std::vector<bool> chosen(std::string_view text, bool must_be_there) const {
     std::vector<bool> is_in(axes.size(), false);
     for (const std::string_view piece : pieces(text, ',')) {
@@ -109,7 +110,7 @@ struct Mesh::State {
     }
     return is_in;
   }
-  /// The difference between the numbers of neighbours along an axis.
+  /// The difference between the world ranks of two neighbours along an axis.
   int step(std::size_t axis) const {
     int ranks = 1;
     for (std::size_t i = axis + 1; i < axes.size(); ++i) ranks *= axes[i].size;

@@ -1,4 +1,4 @@
-// Window: which inputs a range of outputs needs, and which outputs it makes complete.
+// Window: which inputs a range of outputs reads, and which outputs read only a given range of inputs.
 #include "tutti/cut.hpp"
 
 namespace tutti {
@@ -14,7 +14,7 @@ std::int64_t Window::outputs(std::int64_t extent) const noexcept {
   const std::int64_t room = extent + low + high - reach();
   if (room < 0 && (!ceil || room + stride <= 0)) return 0;
   std::int64_t count = (ceil ? ceil_div(room, stride) : room / stride) + 1;
-  // a window that would start in the padding after the input
+  // no output for a window that would start in the padding after the input
   if (ceil && (count - 1) * stride >= extent + low) --count;
   return count;
 }
@@ -32,7 +32,8 @@ Interval inner(const Window& window, Interval outputs, Interval tile, std::int64
   };
   while (!outputs.empty() && !is_inside({outputs.begin, outputs.begin + 1})) ++outputs.begin;
   while (!outputs.empty() && !is_inside({outputs.end - 1, outputs.end})) --outputs.end;
-  // checked as a whole: the outputs at both ends may read only padding, and some between read beyond `tile`
+  // Also checks the whole range: outputs at the ends may read padding only, while others between them read beyond
+  // `tile`.
   return outputs.empty() || !is_inside(outputs) ? Interval{} : outputs;
 }
 

@@ -1,4 +1,4 @@
-// The check of plans: see replay.hpp. One lane of each length and way is played, with numbers for data.
+// The check of plans: see replay.hpp. Plays one lane of each length and way. Elements are numbers of 64 bits.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -13,11 +13,11 @@ namespace tutti::model {
 namespace {
 
 using Verb = Step::Verb;
-using Value = std::uint64_t;  // the sum of the contributions that an element has, modulo 2^64
+using Value = std::uint64_t;  // an element's value: the sum of its contributions modulo 2^64
 
-/// The contribution of a rank to the element that stands at `i` in its `in`, or in the root's `out` for a broadcast:
-/// a number that no sum of few others equals but by chance. Mixed as by Steele, Lea & Flood, "Fast splittable
-/// pseudorandom number generators", OOPSLA 2014.
+/// The value of element `i` of a rank's `in`, or of the root's `out` for a broadcast. It is a pseudorandom number, so
+/// that a sum with wrong contributions differs from the right sum except by chance. The function is from Steele, Lea &
+/// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 Value contribution(int rank, std::size_t i) {
   Value z = (static_cast<Value>(rank) << 40 ^ i) + 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -30,8 +30,8 @@ enum class Buffers { none, unbounded };
 struct Post {
   Step step;
   int rank = 0;
-  std::vector<Value> data;   // what an unbounded buffer holds
-  std::vector<Value> heard;  // for barriers: the ranks that have come, a bit each
+  std::vector<Value> data;   // the elements that are sent
+  std::vector<Value> heard;  // for barriers: the ranks that are known to have entered it, one bit each
 };
 
 struct Member {
@@ -102,7 +102,7 @@ class Rehearsal {
     Member& member = at(rank);
     for (; member.round < member.plan.rounds() && defect_.empty(); ++member.round) {
       member.open = 1;
-      std::vector<Step> messages;  // local steps first: they may not use what messages write, nor the reverse
+      std::vector<Step> messages;  // posted after the local steps, of which they must be independent
       member.plan.play(member.round, [&](const Step& step) {
         if (step.is_local())
           do_here(rank, step);
@@ -246,7 +246,7 @@ class Rehearsal {
   const Shape shape_;
   const Buffers buffers_;
   std::vector<Member> members_;
-  std::unordered_map<std::uint64_t, std::deque<Post>> waiting_;  // by pair of ranks: sends or receives, never both
+  std::unordered_map<std::uint64_t, std::deque<Post>> waiting_;  // by sender and receiver: only sends or only receives
   std::deque<int> ready_;
   std::vector<std::optional<Value>> sums_;
   std::string defect_;

@@ -17,7 +17,7 @@
 namespace tutti::model {
 namespace {
 
-/// The time of messages one after another, and of what is folded between them.
+/// The time of the messages of `way`, one after another, and of its folds.
 double chain_time(const Expense::Way& way, double width, const Network& network) {
   const auto passage = [&](const Passage& messages, const Link& link) {
     return messages.messages * (link.latency + 2 * link.overhead) + messages.elements * width * link.per_byte;
@@ -29,10 +29,12 @@ double chain_time(const Expense::Way& way, double width, const Network& network)
          way.folded * width * network.fold_per_byte;
 }
 
-/// What else is busy delays what is busiest by this part of its time, since not all of it happens at the same time.
+/// The weight of the times of all resources except the busiest one: these times do not overlap completely with its
+/// time.
 constexpr double beside = 0.1;
 
-/// What a lane adds to what is busiest: a processor, the links of a rank within its host, that of a host, or of a rack.
+/// The time that a lane adds on the busiest of these: a rank's processor, a rank's link within its host, the link of a
+/// host, the link of a rack. The times of the others count with the weight `beside`.
 double load_time(const Expense::Way& load, double width, const Network& network) {
   const Link &within = network[Level::within], &between = network[Level::between];
   const Link beyond = network.beyond();
@@ -46,7 +48,7 @@ double load_time(const Expense::Way& load, double width, const Network& network)
   return busiest + beside * (std::accumulate(std::begin(busy), std::end(busy), 0.0) - busiest);
 }
 
-/// Messages of the busiest rank that are in no chain: each still takes its processor.
+/// The processor time of the busiest rank for its messages that are not in the chain.
 double time_aside(const Expense& expense, const Network& network) {
   const auto aside = [](const Passage& load, const Passage& chain, const Link& link) {
     return 2 * std::max(0.0, load.messages - chain.messages) * link.overhead;
@@ -56,8 +58,8 @@ double time_aside(const Expense& expense, const Network& network) {
          aside(expense.load.beyond, expense.chain.beyond, network.beyond());
 }
 
-/// The expense of a lane, for an algorithm that does not know of racks as well: all that is between hosts goes beyond
-/// racks, and all hosts of a rack send at the same time.
+/// The expense of a lane. If there are racks and the algorithm's formula ignores them (Algorithm::racks), all messages
+/// between hosts count as messages between racks, which all hosts of a rack send at the same time.
 Expense expense_of(const Algorithm& algorithm, const Shape& lane) {
   Expense expense = algorithm.expense(lane);
   const Hosts* const racks = hosts_of(lane).above();
@@ -71,21 +73,22 @@ Expense expense_of(const Algorithm& algorithm, const Shape& lane) {
   return expense;
 }
 
-constexpr int most_asked = 64;               // ranks whose plans are looked at
-constexpr std::size_t most_steps = 1 << 16;  // of these, after a few ranks
-/// The share of the critical path that is added to the work of all ranks, since cores idle then; fitted to 16 ranks on
-/// two cores.
+constexpr int most_asked = 64;               // the most ranks whose plans work_time() makes
+constexpr std::size_t most_steps = 1 << 16;  // after so many steps, and at least 4 ranks, it makes no more plans
+/// If ranks share cores, the time of a call is the work on these cores, plus this share of the time that the call takes
+/// if each rank has a core, because cores are idle at times. Fitted to 16 ranks on two cores.
 constexpr double unfilled = 1.0 / 3;
 
-/// A rank of the part of all ranks that begins at `begin`, as if by chance: regular ones could all have one place in a
-/// tree or a host.
+/// A pseudorandom rank in [begin, begin + count). Ranks at regular distances could all have the same position in a tree
+/// or a host.
 int rank_in(int begin, int count) noexcept {
   auto hash = (static_cast<std::uint64_t>(begin) + 1) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
   return begin + static_cast<int>((hash >> 33) % static_cast<std::uint64_t>(count));
 }
 
-/// The time that the messages, folds and copies of a lane take of the cores that ranks share; 0 if they do not.
+/// The time that the messages, folds and copies of a lane take on cores that ranks share; 0 if each rank has its own
+/// core. Extrapolated from the plans of a sample of ranks.
 double work_time(const Algorithm& algorithm, Shape lane, double width, const Network& network) {
   const Hosts& hosts = hosts_of(lane);
   const double cores = shared_cores(network, hosts);
@@ -98,7 +101,7 @@ double work_time(const Algorithm& algorithm, Shape lane, double width, const Net
     const auto begin_of = [&](int part) {
       return static_cast<int>(static_cast<std::int64_t>(part) * lane.size / parts);
     };
-    const int part = parts < most_asked ? asked : asked * 29 % most_asked;  // the first few are far apart
+    const int part = parts < most_asked ? asked : asked * 29 % most_asked;  // consecutive parts are far apart
     lane.rank = rank_in(begin_of(part), begin_of(part + 1) - begin_of(part));
     const Schedule plan = algorithm.plan(lane);
     for (int round = 0; round < plan.rounds(); ++round)
@@ -114,16 +117,16 @@ double work_time(const Algorithm& algorithm, Shape lane, double width, const Net
   return seconds * lane.size / asked / cores;
 }
 
-/// The least time until the news of one has reached all of `ends`, each of which can begin `senders` messages at a
-/// time: in each `overhead`, and in what a message takes, those who know multiply.
+/// The least time to broadcast a short message from one host or rank to all of `ends`. Each that has the message begins
+/// `senders` sends in every `overhead`, and a receiver has it after the latency and two overheads.
 ///
 /// Karp, Sahay, Santos & Schauser, "Optimal broadcast and summation in the LogP model", SPAA 1993.
 double news_time(int ends, int senders, const Link& link) {
   if (ends <= 1) return 0;
   const double travel = link.latency + 2 * link.overhead;
   if (link.overhead <= 0) return travel;
-  const auto steps = static_cast<std::size_t>(travel / link.overhead);  // overheads in a message's time, rounded down
-  std::vector<double> begun;  // messages that have been begun, by time in overheads
+  const auto steps = static_cast<std::size_t>(travel / link.overhead);  // the time of a message in overheads
+  std::vector<double> begun;  // for each time in overheads, the number of sends that have begun until then
   double sum = 0;
   for (std::size_t now = 0;; ++now) {
     const double know = now < steps ? 1 : 1 + begun[now - steps];
@@ -157,7 +160,7 @@ std::optional<double> estimate(const Algorithm& algorithm, const Shape& shape, s
 
 namespace {
 
-/// The algorithm, cut so that its estimate is least.
+/// The algorithm with the lanes for which its estimate is least (see best_piece()).
 Candidate best_cut(const Algorithm& algorithm, const Shape& shape, std::size_t width, const Network& network,
                    const Limits& limits) {
   Candidate best;
@@ -166,7 +169,7 @@ Candidate best_cut(const Algorithm& algorithm, const Shape& shape, std::size_t w
     if (best.algorithm != nullptr && lanes.number == best.lanes.number) continue;
     const std::size_t at_once = limits.at_once(piece);
     const double time = estimate(algorithm, shape, width, lanes, network, at_once).value_or(0);
-    if (best.algorithm != nullptr && time >= best.seconds * 0.98) continue;  // more lanes are more messages
+    if (best.algorithm != nullptr && time >= best.seconds * 0.98) continue;  // more lanes send more messages
     best = {&algorithm, piece, lanes, at_once, time};
   }
   return best;
@@ -181,11 +184,10 @@ std::size_t best_piece(const Algorithm& algorithm, const Shape& shape, std::size
 
 namespace {
 
-/// What decides between algorithms whose estimates are the same but for a hundredth.
+/// Decides between algorithms whose estimates differ by at most 1 %: the lesser `overheads`, then the lesser `seconds`.
 struct Merit {
-  double overheads =
-      0;               ///< seconds of the messages of the busiest rank, but at least a twentieth of the least estimate
-  double seconds = 0;  ///< by replay if that is short, or else by estimate, as if each rank had a core
+  double overheads = 0;  ///< seconds of the busiest rank for messages, but at least a twentieth of the least estimate
+  double seconds = 0;    ///< by replay of at most 2048 messages, else by estimate with a core for each rank
   auto operator<=>(const Merit&) const = default;
 };
 
@@ -210,7 +212,7 @@ Merit merit_of(const Candidate& one, double least, const Shape& shape, std::size
   return merit;
 }
 
-/// Puts the best of the first ones first whose estimates are the same but for a hundredth.
+/// Moves the best candidate by Merit to the front, of those at most 1 % above the first one. `ranked` is sorted.
 void decide_ties(std::vector<Candidate>& ranked, const Shape& shape, std::size_t width, const Network& network) {
   std::vector<Merit> merits;
   for (const Candidate& one : ranked)
@@ -238,7 +240,7 @@ std::vector<Candidate> rank_algorithms(Kind kind, const Shape& shape, std::size_
 
 namespace {
 
-/// The ranks of each host, or of each rack, and the number of the root's.
+/// The number of ranks of each host, or of each rack, and the index of the root's host or rack.
 struct Groups {
   std::vector<int> sizes;
   int of_root = 0;
@@ -261,7 +263,7 @@ Groups racks_of(const Hosts& hosts, int root) {
   return racks;
 }
 
-/// Bytes of blocks or a buffer of n bytes that must enter, or leave, the busiest host or rack.
+/// The bytes that must enter or leave the busiest host or rack, for a buffer, or blocks, of `n` bytes.
 double into_group(Kind kind, double n, const Groups& groups, double ranks) {
   const double count = groups.count();
   if (count == 1) return 0;
@@ -293,7 +295,7 @@ Bound lower_bound(Kind kind, const Shape& shape, std::size_t width, const Networ
   if (shape.size == 1 || (shape.count == 0 && kind != Kind::barrier)) return bound;
   bound.latency = std::max(news_time(hosts.count(), hosts.largest(), between), news_time(hosts.largest(), 1, within));
   if (racks.count() > 1) bound.latency = std::max(bound.latency, news_time(racks.count(), racks.largest(), beyond));
-  double entering = 0, folded = 0;  // bytes that enter (or leave) a rank; that a rank folds
+  double entering = 0, folded = 0;  // bytes that must enter or leave the busiest rank; bytes that a rank must fold
   switch (kind) {
     case Kind::allreduce:
       entering = 2 * n * (ranks - 1) / ranks;
@@ -310,7 +312,7 @@ Bound lower_bound(Kind kind, const Shape& shape, std::size_t width, const Networ
   }
   const double into_host = into_group(kind, n, groups_of(hosts, shape.root), ranks),
                into_rack = into_group(kind, n, racks, ranks);
-  // What enters a rank comes from within and between hosts, at best by both links at the same time.
+  // A rank receives from its own host and from other hosts, at best by both links at the same time.
   const double both = within.per_byte * between.per_byte / (within.per_byte + between.per_byte);
   const double fastest = hosts.count() == 1 ? within.per_byte : hosts.largest() == 1 ? between.per_byte : both;
   bound.bandwidth = std::max({entering * fastest, into_host * between.per_byte, into_rack * beyond.per_byte});

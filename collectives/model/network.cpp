@@ -58,7 +58,7 @@ struct Unit {
 
 constexpr Unit no_units[] = {{"", 1}};
 
-/// A positive number followed by one of the units; nothing else.
+/// Parses a number >= 0 that one of the units follows. Throws if `word` is anything else.
 double number(std::string_view word, std::span<const Unit> units, const std::string& what) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -116,7 +116,7 @@ std::optional<Level> parse_level(std::string_view word) {
 }  // namespace
 
 Network parse_network(std::string_view text) {
-  constexpr std::string_view sentence = "network:";  // as rules have it
+  constexpr std::string_view sentence = "network:";  // the sentence in the setting `select` begins with this word
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   if (text.starts_with(sentence)) text.remove_prefix(sentence.size());
   Network network = default_network();

@@ -1,4 +1,4 @@
-// Network: what a message costs on each level of links, as the alpha-beta-gamma model has it.
+// Network: the cost of a message on each level of links, in the alpha-beta-gamma model.
 #pragma once
 
 #include <array>
@@ -8,14 +8,14 @@
 
 namespace tutti::model {
 
-/// Where a message goes: between two ranks of a host, between two hosts, of a rack where there are racks, or between
-/// two racks.
+/// The level of a message. within: between ranks of one host; between: between hosts of one rack, or between any hosts
+/// if there are no racks; beyond: between racks.
 enum class Level { within, between, beyond };
 inline constexpr int levels = 3;
 std::string_view name(Level level) noexcept;  ///< "within", "between", "beyond"
 
-/// A message of m bytes is with its receiver `latency` + m * `per_byte` seconds after it has begun, if nothing else
-/// occupies the link. It occupies the processes at both ends for `overhead` each, and the link for m * `per_byte`.
+/// A message of m bytes arrives at its receiver `latency` + m * `per_byte` seconds after it has begun, if nothing else
+/// occupies the link. It occupies the ranks at both ends for `overhead` each, and the link for m * `per_byte`.
 struct Link {
   double latency = 0;   ///< alpha, seconds
   double per_byte = 0;  ///< beta, seconds: the inverse of the bandwidth
@@ -23,30 +23,30 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// The links within a host belong to a rank each, in either direction; the link of a host to the others is shared by
-/// its ranks, in either direction. Folding and copying occupy the rank.
+/// Within a host, each rank has its own link, in each direction. All ranks of a host share its link to other hosts, in
+/// each direction. Folding and copying occupy the rank.
 ///
-/// Where it is told what is beyond racks, that is the link of a rack to the others, shared by its hosts, in either
-/// direction; what goes there passes the links of hosts as well. Where it is not, messages to other racks cost what
-/// those to other hosts do.
+/// If links[Level::beyond] is set, it is the link of a rack to other racks. All hosts of the rack share it, in each
+/// direction. A message between racks passes the links of both hosts as well. If it is not set, messages to other racks
+/// cost the same as messages to other hosts.
 ///
 /// Hockney, "The communication challenge for MPP: Intel Paragon and Meiko CS-2", 1994 (alpha, beta); Alexandrov,
 /// Ionescu, Schauser & Scheiman, "LogGP: incorporating long messages into the LogP model", SPAA 1995 (overhead).
 struct Network {
-  std::array<Link, levels> links;  ///< by level; beyond is Link{} where nothing is told of it
+  std::array<Link, levels> links;  ///< by level; Link{} for `beyond` means that it is not set
   double fold_per_byte = 0;        ///< gamma, seconds for a byte of the result
-  /// Cores of a host that its ranks share; a fraction where one machine plays several hosts. 0: each rank has its own.
+  /// Cores that the ranks of a host share; may be a fraction if one machine simulates several hosts. 0: one per rank.
   double cores = 0;
   bool operator==(const Network&) const = default;
 
   const Link& operator[](Level level) const noexcept { return links[static_cast<std::size_t>(level)]; }
   Link& operator[](Level level) noexcept { return links[static_cast<std::size_t>(level)]; }
   bool tells_racks() const noexcept { return links[2] != Link{}; }
-  /// The links beyond racks as they apply: where nothing is told, as quick as those between hosts, and never full.
+  /// The link between racks. If it is not set: latency and overhead of the link between hosts, unlimited bandwidth.
   Link beyond() const noexcept { return tells_racks() ? links[2] : Link{links[1].latency, 0, links[1].overhead}; }
 };
 
-/// Networks that are known by name.
+/// A predefined network.
 struct NamedNetwork {
   std::string_view name;     ///< "fabric"
   std::string_view meaning;  ///< one line
@@ -54,16 +54,16 @@ struct NamedNetwork {
 };
 std::span<const NamedNetwork> named_networks() noexcept;
 
-/// The network of hosts joined by TCP that nobody has measured.
+/// The network "tcp", which is used if nothing has been measured or set.
 const Network& default_network() noexcept;
 
-/// Parses a name of the list, or levels of "LATENCY BANDWIDTH [OVERHEAD]" and the folding: "within 0.3us 10G,
-/// between 2us 12.5G 0.4us, beyond 5us 50G, fold 10G". Bandwidths are in bytes a second. What is not given is that of
-/// the default; an overhead that is not given is a quarter of the latency. "cores 4" says how many
-/// a host has, where its ranks outnumber them. Throws Error{invalid}.
+/// Parses a name of named_networks(), or a list of "LEVEL LATENCY BANDWIDTH [OVERHEAD]", "fold BANDWIDTH" and "cores
+/// NUMBER": "within 0.3us 10G, between 2us 12.5G 0.4us, beyond 5us 50G, fold 10G". A name may also stand before the
+/// list. Bandwidths are in bytes a second. A missing part is that of the named network, or of default_network(). A
+/// missing overhead is a quarter of the latency. "cores 4": see Network::cores. Throws Error{invalid}.
 Network parse_network(std::string_view text);
 
-/// As parse_network() takes them: "12.5us".
+/// Text that parse_network() accepts: "12.5us".
 std::string time_text(double seconds);
 std::string to_string(const Network& network);
 

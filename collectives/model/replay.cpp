@@ -1,4 +1,4 @@
-// Replay: see replay.hpp. Events happen in the order of their times; what they occupy is taken in that order.
+// Replay: see replay.hpp. Events are processed in the order of their times, and occupy links and cores in that order.
 #include "collectives/model/replay.hpp"
 
 #include <algorithm>
@@ -20,18 +20,18 @@ struct Player {
   const Schedule* plan = nullptr;
   std::size_t lane = 0;
   int round = 0, played = 0;
-  int open = 0;      // steps of the round that are not done
-  double until = 0;  // when the last of those that are done was
+  int open = 0;      // steps of the current round that are not done
+  double until = 0;  // time at which the last step so far was done
   int chain = 0;     // messages in the longest chain up to the beginning of the round
   int next_chain = 0;
 };
 
-/// What a rank has, and what only one message at a time can use.
+/// The state of a rank, with its processor and links, which serve one message at a time.
 struct Rank {
-  std::vector<Schedule> plans;  // by way: of a whole lane, and behind them of the last one if it is shorter
+  std::vector<Schedule> plans;  // by way, for lanes of full length; then by way for the last lane if it is shorter
   std::vector<Player> slots;
   std::size_t next_lane = 0;
-  double cpu = 0, leaving = 0, arriving = 0;  // until when they are taken
+  double cpu = 0, leaving = 0, arriving = 0;  // times until which the processor and the two links are occupied
   std::size_t bytes = 0, messages = 0;
   double until = 0;
 };
@@ -45,25 +45,25 @@ struct HostLink {
 struct Flying {
   Message message;
   int chain = 0;
-  double passed = 0;     // when all of it has passed the links of racks
-  std::size_t slot = 0;  // of the sender
+  double passed = 0;     // time at which all of it has passed the links of the racks
+  std::size_t slot = 0;  // the sender's slot
 };
 
-/// The other half of a message that one half waits for.
+/// A receive that waits for its message, or an arrived message that waits for its receive.
 struct Waiting {
   bool is_receive;
-  std::size_t slot;  // of a receive, on rank
+  std::size_t slot;  // of a receive: slot of `rank`
   int rank;
   bool folds;
-  std::size_t flying;  // of a message that has landed
+  std::size_t flying;  // of a message that has arrived: index in flying_
 };
 
 struct Event {
   enum class What { round, departure, leaving_rack, entering_rack, arrival, landing } what;
   double time;
   std::size_t order;
-  int rank;           // round
-  std::size_t index;  // slot, or message
+  int rank;           // used for What::round only
+  std::size_t index;  // for What::round a slot, else an index in flying_
   bool operator>(const Event& other) const noexcept {
     return time != other.time ? time > other.time : order > other.order;
   }
@@ -103,7 +103,7 @@ class Replay {
   }
 
  private:
-  /// Takes the rank, and a core of its host.
+  /// Occupies the rank's processor and a core of its host for `busy` seconds; returns the time at which that ends.
   double compute(int rank, double time, double busy) {
     double& until = at(rank).cpu;
     return until = cores_.take(hosts_.host_of(rank), std::max(until, time), busy);
@@ -116,7 +116,7 @@ class Replay {
     return racks_[static_cast<std::size_t>(hosts_.above()->host_of(hosts_.host_of(rank)))];
   }
   Level level(int from, int to) const { return level_between(hosts_, from, to); }
-  /// What a message costs besides its bytes, and what those cost on the link of a rank or host.
+  /// link(): latency and overhead of a message. per_byte(): seconds for a byte on the link of a rank or host.
   const Link& link(Level level) const { return level == Level::beyond ? beyond_ : net_[level]; }
   double per_byte(Level level) const { return net_[level == Level::within ? level : Level::between].per_byte; }
   void at_time(double time, Event::What what, int rank, std::size_t index) {
@@ -143,7 +143,7 @@ class Replay {
     counts_.scratch = std::max(counts_.scratch, scratch * call_.width * mine.slots.size());
   }
 
-  /// Hosts are alike only where no chunk is empty.
+  /// The count to plan with. If one host is played for all, no chunk may be empty: otherwise hosts do not do the same.
   std::size_t full(std::size_t count) const {
     const auto parts = call_.algorithm->parts;
     if (!by_alike_ || parts == nullptr || count == 0) return count;
@@ -174,7 +174,7 @@ class Replay {
     Player& player = at(rank).slots[slot];
     for (; player.round < player.plan->rounds(); ++player.round) {
       player.until = time;
-      player.open = 1;  // guard: no step ends the round while it is made
+      player.open = 1;  // guard: the round must not end while its steps are made
       player.next_chain = player.chain;
       bool any = false;
       player.plan->play(player.round, [&](const Step& step) {
@@ -184,7 +184,7 @@ class Replay {
       });
       player.played += any ? 1 : 0;
       if (--player.open > 0) return;
-      time = player.until;  // local steps only
+      time = player.until;  // all steps have ended while they were made
       player.chain = player.next_chain;
     }
     counts_.rounds = std::max(counts_.rounds, player.played);
@@ -234,7 +234,7 @@ class Replay {
     step_done(message.from, flying_[index].slot, gone, 0);
   }
 
-  /// The link of a rack begins to pass a message on when its first byte is there.
+  /// The link of a rack begins to forward a message when the first byte has arrived.
   void leave_rack(std::size_t index, double time) {
     const Message& message = flying_[index].message;
     const double busy = static_cast<double>(message.bytes) * beyond_.per_byte;
@@ -293,14 +293,14 @@ class Replay {
     at_time(player.until, Event::What::round, rank, slot);
   }
 
-  /// Takes something for `busy` seconds, from `time` on at the earliest; returns when that is over.
+  /// Occupies a link for `busy` seconds, not before `time`. Returns, and sets `until` to, the time at which that ends.
   static double occupy(double& until, double time, double busy) { return until = std::max(until, time) + busy; }
 
   std::uint64_t key_between(int from, int to, std::size_t lane) const {
     const auto size = static_cast<std::uint64_t>(call_.shape.size) + 1;
     return (lane * size + static_cast<std::uint64_t>(from)) * size + static_cast<std::uint64_t>(to);
   }
-  /// The key of a message to another host, where one host is played for all: the rank of that local index receives it.
+  /// The key of a message to another host if one host is played for all: its rank with local index `index` receives it.
   std::uint64_t key_outside(std::size_t lane, int round, int index) const {
     const auto most = static_cast<std::uint64_t>(hosts_.largest());
     return ~((lane << 32 | static_cast<std::uint64_t>(round)) * most + static_cast<std::uint64_t>(index));
@@ -310,7 +310,7 @@ class Replay {
     return is_played(from) ? key_between(from, rank, player.lane) : key_outside(player.lane, player.round, rank);
   }
 
-  /// The other half, if it is there; otherwise `mine` waits for it.
+  /// Returns the matching receive or message if one is waiting. Otherwise appends `mine` to those that wait.
   std::optional<Waiting> meet(std::uint64_t key, const Waiting& mine) {
     const auto [place, is_new] = waiting_.try_emplace(key);
     auto& queue = place->second;
@@ -378,8 +378,8 @@ class Replay {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::size_t order_ = 0, ended_ = 0;
   std::vector<Flying> flying_;
-  std::vector<std::size_t> spare_;                                   // places of flying_
-  std::unordered_map<std::uint64_t, std::vector<Waiting>> waiting_;  // seldom more than one
+  std::vector<std::size_t> spare_;                                   // free indices in flying_
+  std::unordered_map<std::uint64_t, std::vector<Waiting>> waiting_;  // by key; a list seldom has more than one element
   Counts counts_;
 };
 

@@ -14,41 +14,42 @@
 
 namespace tutti::model {
 
-/// Where a message from one rank to another goes.
+/// The level of a message from one rank to another.
 inline Level level_between(const Hosts& hosts, int from, int to) {
   const int host = hosts.host_of(from), other = hosts.host_of(to);
   if (host == other) return Level::within;
   return hosts.share_a_rack(host, other) ? Level::between : Level::beyond;
 }
 
-/// A call as all ranks make it. `shape.rank` is ignored.
+/// A call of all ranks. `shape.rank` is ignored.
 struct Collective {
   const Algorithm* algorithm = nullptr;
-  Shape shape;                ///< with its hosts
+  Shape shape;                ///< including the hosts
   std::size_t width = 4;      ///< bytes of an element
-  Lanes lanes;                ///< as lanes_of() says
-  std::size_t max_lanes = 4;  ///< that a rank plays at a time, as lanes_at_once() says
+  Lanes lanes;                ///< the result of lanes_of()
+  std::size_t max_lanes = 4;  ///< the most lanes that a rank plays at a time: the result of lanes_at_once()
 
-  /// The ways that its lanes go, and how many lanes a rank really plays at a time.
+  /// The number of different ways of the lanes (see Algorithm::ways).
   std::size_t ways() const { return std::min(static_cast<std::size_t>(ways_of(*algorithm, shape)), lanes.number); }
-  /// All hosts do the same, so that one shows what all do.
+  /// True if all hosts do the same, so that playing one host is enough.
   bool is_alike() const {
     const Hosts& hosts = hosts_of(shape);
     return algorithm->alike && hosts.count() > 1 && hosts.is_cartesian() && hosts.in_blocks() &&
            hosts.above() == nullptr;
   }
+  /// The number of lanes that a rank plays at a time.
   std::size_t at_once() const { return lanes_in_play(lanes.number, max_lanes, ways()); }
 };
 
-/// One message, when it is with its receiver. Times are seconds from the start of the call.
+/// A message that has been received. Times are seconds from the start of the call.
 struct Message {
   int from, to;
   std::size_t lane;
   int round;  ///< of the sender
   std::size_t bytes;
   Level level;
-  bool folds;         ///< the receiver folds it into something
-  double begin, end;  ///< when its sender begins, and when the receiver has all of it
+  bool folds;         ///< the receiver folds the data (recv_reduce)
+  double begin, end;  ///< when it begins to occupy a link, and when the receiver has received and folded it
 };
 
 /// Sums over all ranks, and the longest chain.
@@ -58,36 +59,36 @@ struct Counts {
   std::size_t most_from_host = 0;     ///< bytes that the busiest host sends to others
   std::size_t most_from_rack = 0;     ///< bytes that the busiest rack sends to others
   std::size_t most_from_rank = 0;     ///< bytes that the busiest rank sends
-  std::size_t most_messages = 0;      ///< that one rank sends
-  std::size_t folded = 0;             ///< bytes, of results
-  std::size_t copied = 0;             ///< bytes
-  int rounds = 0;                     ///< the most that one rank plays in one lane
-  int chain = 0;                      ///< messages in the longest chain of dependent ones
-  std::size_t scratch = 0;            ///< bytes of the rank that needs most, for all lanes that run at a time
+  std::size_t most_messages = 0;      ///< the most messages that one rank sends
+  std::size_t folded = 0;             ///< bytes of the results of all folds
+  std::size_t copied = 0;             ///< bytes of all copies
+  int rounds = 0;                     ///< the most rounds of one rank in one lane
+  int chain = 0;                      ///< messages in the longest chain of dependent messages
+  std::size_t scratch = 0;            ///< the most bytes of scratch of one rank, for all lanes that it plays at a time
 };
 
 struct Outcome {
   double seconds = 0;  ///< until the last rank is done
   Counts counts;
-  bool by_alike = false;  ///< played for the ranks of one host, as those of all others do the same
-  std::string stuck;      ///< empty, or which rank waits for whom for ever
+  bool by_alike = false;  ///< only the ranks of one host were played, because all hosts do the same
+  std::string stuck;      ///< empty, or a deadlock: a rank that waits for ever, with its round and lane
 };
 
-/// Called with every message in the order of their ends.
+/// Called once for every message, when its receiver begins to process it. Calls are not sorted by Message::end.
 using See = std::function<void(const Message&)>;
 
-/// Plays the call. All ranks begin at once, messages wait in unbounded buffers, and a rank plays up to `max_lanes`
-/// lanes at a time. Takes about a microsecond a message.
+/// Plays the call. All ranks begin at time 0, and a rank plays up to `max_lanes` lanes at a time. Messages that arrive
+/// before their receives are posted wait in unbounded buffers. Takes about a microsecond for each message.
 ///
-/// Where the algorithm is alike on all hosts (Algorithm::alike), all hosts have equally many ranks in blocks, and there
-/// are no racks, only one host is played if `whole` is false: what its ranks send to other hosts is taken to arrive at
-/// it. Sums are then those of one host times the number of hosts.
+/// If `whole` is false, call.is_alike() holds and no two hosts share cores, only one host is played. A message of its
+/// ranks to another host is then received on the host itself, by the rank with the receiver's local index. Sums are
+/// those of one host times the number of hosts.
 Outcome replay(const Collective& call, const Network& network, bool whole = false, const See& see = {});
 
-/// Empty, or what is wrong with the plan: an element of a result that lacks a rank's contribution or has it twice, a
-/// message that nobody receives, a deadlock if sends wait for their receives, or one if they do not. All elements carry
-/// random numbers of 64 bits for values, whose sums say which contributions they have; so memory is 8 bytes an element
-/// of all ranks' buffers.
+/// Checks the plans of a call. Returns an empty string or the first defect: an element of a result lacks a rank's
+/// contribution or has it twice, a message is never received, a slice is outside its memory, a rank writes to `in`, or
+/// there is a deadlock. Runs each plan with synchronous and with buffered sends. Contributions are pseudorandom numbers
+/// of 64 bits, so that a sum shows which it has. Takes 8 bytes of memory for each element of all ranks' buffers.
 std::string check(const Collective& call);
 
 }  // namespace tutti::model

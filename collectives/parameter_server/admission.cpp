@@ -75,8 +75,8 @@ void Admission::run() {
   }
 }
 
-// Waits for the `order`-th newcomer to write its worker number. Returns nullopt if it took this place in the order but
-// does not write within 15 s, or if the destructor runs.
+// Waits until the `order`-th newcomer has set its worker number in the store, and returns it. Returns nullopt if the
+// newcomer has taken its place in the order but does not set the number within 15 s, or if the destructor runs.
 std::optional<std::string> Admission::newcomer(int order) {
   std::optional<Deadline> until;  // set once a newcomer has taken this place
   std::string text;

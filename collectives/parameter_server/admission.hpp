@@ -1,7 +1,7 @@
 // Admission: how processes outside the job join running servers as workers.
 //
-// Every server serves a key-value store of its own. A newcomer gets its worker number from the first server's store.
-// Then it connects to each server as a two-rank job that bootstraps through that server's store.
+// Every server serves a key-value store of its own. A newcomer is a process that joins. It gets its worker number from
+// the first server's store. Then it and each server form a job of two ranks, which meet in that server's store.
 #pragma once
 
 #include <atomic>
@@ -23,20 +23,20 @@ class Admission {
   struct Rules {
     int most = 0;          ///< maximum number of newcomers
     int first_worker = 0;  ///< worker number of the first newcomer; later ones count up from it
-    Settings settings;     ///< of the communicators with newcomers
+    Settings settings;     ///< settings of the communicators with newcomers
   };
   /// Called on the admission thread for each newcomer, with its worker number and the two-rank communicator, in which
   /// the server is rank 0. The communicator is nullopt if connecting failed.
   using Admit = std::function<void(int worker, std::optional<Communicator> pair)>;
 
-  /// Throws Error{resource} if no port can be listened on.
+  /// Starts the store and the thread. Throws Error{resource}.
   Admission(Rules rules, Admit admit);
-  /// Joins the thread, which may first have to finish connecting to one newcomer (at most 15 seconds).
+  /// Joins the thread. Blocks for at most 15 seconds if the thread is just connecting to a newcomer.
   ~Admission();
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
 
-  /// The store's endpoints and secret, which newcomers need, as one text without blanks.
+  /// A text without blanks with the store's endpoints and secret. Newcomers pass it to enter_running().
   const std::string& address() const noexcept { return address_; }
 
  private:
@@ -57,8 +57,9 @@ struct Newcomer {
   int worker = -1;
   std::vector<Link> links;
 };
-/// Connects to the servers with these addresses, in this order; `timeout` is how long later requests wait for a reply,
-/// in seconds. Blocks. Throws Error{peer_lost} if the servers have ended, Error{invalid} if they admit no more workers.
+/// Connects to the servers at `addresses` (see Admission::address()), in this order. `timeout`: seconds for which later
+/// requests wait for a reply. Blocks. Throws Error{peer_lost} if a server cannot be reached, and Error{invalid} if the
+/// servers admit no more workers or there is no address.
 Newcomer enter_running(const std::vector<std::string>& addresses, const Settings& settings, double timeout);
 
 }  // namespace tutti

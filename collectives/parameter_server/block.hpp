@@ -10,12 +10,12 @@
 
 namespace tutti {
 
-/// Copies share the memory, and the last holder frees it. All copies belong to one thread at a time; leases may be
-/// released on any thread.
+/// Copies share the memory; it is freed with the last copy or lease. All copies must be used by one thread at a time;
+/// leases may be released on any thread.
 class Block {
  public:
   Block() = default;
-  /// Not zeroed.
+  /// The memory is not initialised.
   explicit Block(std::size_t bytes) : memory_(std::make_shared<Memory>(bytes)), size_(bytes) {}
   static Block zeroed(std::size_t bytes) {
     Block made(bytes);
@@ -32,12 +32,13 @@ class Block {
   std::size_t size() const noexcept { return size_; }
   Bytes bytes() const noexcept { return {data(), size_}; }
 
-  /// Keeps the memory alive until the result is released; for CallOptions::keep. The block must not be default-made.
+  /// Returns an owner that keeps the memory alive, for CallOptions::keep. The block must not be default-constructed.
   std::shared_ptr<const void> lease() const {
     memory_->leases.fetch_add(1, std::memory_order_relaxed);
     return {data(), [memory = memory_](const void*) { memory->leases.fetch_sub(1, std::memory_order_release); }};
   }
-  /// Returns true if other copies or leases exist. If false, all accesses under earlier leases happened before this.
+  /// Returns true if other copies or leases exist. If it returns false, all accesses under earlier leases happened
+  /// before this call.
   bool is_shared() const noexcept {
     return memory_.use_count() > 1 || (memory_ && memory_->leases.load(std::memory_order_acquire) > 0);
   }

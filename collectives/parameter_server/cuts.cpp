@@ -1,12 +1,13 @@
 // The server's side of dumps: which requests a dump contains, and the state after exactly these.
 //
-// First every server stops processing requests and replies, for each worker, with the number of the latest request that
-// it has processed and that request's clock: how many messages the worker had sent to all servers by then. The worker
-// that makes the dump takes the latest of these for each worker, and tells them to the servers, which process the
-// requests up to it as they arrive and reply how many messages they have processed. It asks again until that is what
-// was sent, at all servers together. Then each server copies its state and goes on. After Chandy & Lamport,
-// "Distributed snapshots", 1985, with a count of messages in place of markers on each channel (Mattern, "Algorithms for
-// distributed termination detection", 1987), so that a request carries one number however many servers there are.
+// First every server stops processing requests. For each worker it replies with the number of the latest request that
+// it has processed, and with that request's clock: how many messages the worker had sent to all servers by then. For
+// each worker, the worker that makes the dump sends the highest of these numbers to all servers. Each server processes
+// the requests up to these numbers as they arrive, and replies how many messages it has processed. The worker repeats
+// this until all servers together have processed as many messages as the clocks say. Then each server copies its state
+// and goes on. After Chandy & Lamport, "Distributed snapshots", 1985, with a count of messages in place of markers on
+// each channel (Mattern, "Algorithms for distributed termination detection", 1987), so that a request carries one
+// number however many servers there are.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,7 +22,7 @@ bool Server::may_be_taken(const Seat& seat, const Arrival& arrival) const {
   return until == cut_->until.end() || arrival.request.sequence <= until->second;
 }
 
-// The requests that the worker which makes the dump sent before it have been processed at all servers.
+// `archive` leaves out the worker that makes the dump: all servers process its earlier requests before this one.
 void Server::begin_cut(Seat& seat, const Arrival& arrival) {
   if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
   kept_ = {};
@@ -46,7 +47,7 @@ void Server::cut_at(Seat& seat, const Arrival& arrival) {
     const int worker = archive.take<int>();
     std::uint64_t& until = cut_->until[worker];
     until = std::max(until, archive.take<std::uint64_t>());
-    const auto found = by_worker_.find(worker);  // none: a newcomer that take_in() will add
+    const auto found = by_worker_.find(worker);  // not found: a newcomer that take_in() will add later
     const Seat* const one = found == by_worker_.end() ? nullptr : found->second;
     processed.put(worker);
     processed.put<std::uint64_t>(one == nullptr ? 0 : one->processed);
@@ -67,7 +68,7 @@ void Server::cut_take(Seat& seat, const protocol::Request& request) {
 
 void Server::end_cut() {
   cut_.reset();
-  look_at_all_ = true;  // for what has waited
+  look_at_all_ = true;  // requests that the dump has delayed can be processed now
 }
 
 void Server::fetch(Seat& seat, const protocol::Request& request) {

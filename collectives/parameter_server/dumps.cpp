@@ -10,15 +10,17 @@
 namespace tutti {
 namespace {
 
-constexpr std::uint64_t mark = 0x3173707369747574u;  // the first bytes of a dump: "tutisps1", with the format's version
+constexpr std::uint64_t mark = 0x3173707369747574u;  // the first bytes of a dump: "tutisps1", ending in the version
 
-/// How far a worker's requests are part of a dump: up to number `taken`, and so many messages at all servers together.
+/// The requests of a worker that a dump contains: those up to number `taken`, which are `sent` messages to all servers
+/// together.
 struct WorkerClock {
   std::uint64_t taken = 0, sent = 0;
 };
 
-/// By worker, the latest of its requests that a server has processed. Every server has to process those up to it: then
-/// no server has processed a request that was sent after one which another server lacks.
+/// Returns for each worker the latest of its requests that any server has processed. All servers then process the
+/// worker's requests up to that one, so no server has processed a request that was sent after one which another server
+/// lacks.
 std::map<int, WorkerClock> latest(const std::vector<std::vector<std::byte>>& clocks) {
   std::map<int, WorkerClock> until;
   for (const std::vector<std::byte>& text : clocks) {
@@ -32,8 +34,8 @@ std::map<int, WorkerClock> latest(const std::vector<std::vector<std::byte>>& clo
   return until;
 }
 
-/// True once the servers together have processed as many messages of each worker as it had sent. Those of a worker that
-/// has died may never arrive.
+/// True if for each worker the servers together have processed all messages that `until` counts. Messages of a worker
+/// that has died may never arrive, so it counts as complete.
 bool all_processed(const std::map<int, WorkerClock>& until, const std::vector<std::vector<std::byte>>& replies) {
   std::map<int, std::uint64_t> processed;
   for (const std::vector<std::byte>& text : replies) {
@@ -60,7 +62,7 @@ std::vector<std::size_t> cut(const std::shared_ptr<Outbox>& outbox) {
   const std::vector<std::byte> numbers = archive.take();
   const std::vector<ConstBytes> payload = {numbers};
   constexpr std::chrono::microseconds first_pause{50}, longest_pause{5000};
-  for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {  // for messages that are on their way
+  for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {  // until all messages have arrived
     if (all_processed(until, ask_all(outbox, {.verb = protocol::Verb::cut_at, .what = "dump", .payloads = payload})))
       break;
     std::this_thread::sleep_for(pause);
@@ -80,7 +82,7 @@ std::vector<std::byte> dump_of(const std::shared_ptr<Outbox>& outbox) {
   } catch (...) {  // servers that have begun the dump must not wait for its next step
     try {
       (void)ask_all(outbox, {.verb = protocol::Verb::uncut, .what = "dump"});
-    } catch (const Error&) {  // the first failure is reported
+    } catch (const Error&) {  // the first failure is thrown below
     }
     throw;
   }

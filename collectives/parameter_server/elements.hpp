@@ -1,4 +1,4 @@
-// Loops over elements of any floating-point type, for rules of parameter servers.
+// Access to elements of any floating-point type, for the rules of parameter servers.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// The type that T is computed in: double for double, else float.
+/// The type in which values of type T are computed: double for double, float for all others.
 template <class T>
 using WideOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

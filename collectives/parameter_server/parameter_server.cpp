@@ -83,7 +83,7 @@ class ParameterServer::Impl {
       if (options.joins > 0) open_door(group, options.joins);
     }
     start_pulse(options);
-    if (server_) thread_ = start_thread("serves workers", [this] { server_->run(); });  // last: nothing may fail after
+    if (server_) thread_ = start_thread("serves workers", [this] { server_->run(); });  // last: no throw may follow
   }
   Impl(Newcomer newcomer, const Options& options)
       : servers_(numbered(newcomer.links.size())),
@@ -151,7 +151,7 @@ class ParameterServer::Impl {
     try {
       pair = group.group(ranks, "parameter server");
     } catch (const Error& error) {
-      if (rank != rank_ || error.code() != Code::peer_lost) throw;  // a server leaves out a worker that is dead
+      if (rank != rank_ || error.code() != Code::peer_lost) throw;  // a server goes on without a worker that has died
     }
     if (worker == rank_) links.push_back({*pair, 0, server, rank, options.timeout.value_or(group.settings().timeout)});
     if (rank == rank_) members.push_back({worker, std::move(pair), rank == worker ? 0 : 1});

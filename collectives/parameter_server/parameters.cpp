@@ -44,8 +44,8 @@ void Parameters::State::check(std::string_view what, const Range& range, const C
            std::to_string(into->count) + " values");
 }
 
-// Sends the request to every server whose shard overlaps the range. The lock keeps one order of this worker's requests
-// at all servers.
+// Sends the request to every server whose shard overlaps the range. The lock gives the requests of this worker the same
+// order at all servers.
 Request Parameters::State::exchange(const Call& call) {
   auto state = std::make_shared<Request::State>(outbox, call.what + " '" + opening.name + "'");
   state->seen = seen;

@@ -1,4 +1,4 @@
-// The worker's side of buffers and dumps.
+// The worker's side of a parameter server's buffers and dumps.
 #pragma once
 
 #include <memory>

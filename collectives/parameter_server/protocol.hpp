@@ -1,8 +1,8 @@
 // The wire protocol between a worker and a server of a parameter server.
 //
-// A request is a header with tag `requests`; its payload, if any, follows with tag `payloads`. Payloads arrive in the
-// order of their headers. Each reply has tags of its own. Small values follow the header in the same message; large
-// ones are a separate message, which is received directly into the worker's buffer.
+// A request is a header with tag `requests`; its payload, if any, is a second message with tag `payloads`. Payloads
+// arrive in the order of their headers. Each reply has tags of its own. Small values are in the same message as the
+// reply's header. Large values are a separate message, which is received directly into the worker's buffer.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class Verb : std::uint32_t {
   open,
   free,
   cut,       ///< begins a dump: the server stops processing requests and replies with each worker's clock
-  cut_at,    ///< the server processes requests up to these numbers, and replies how many it has processed
+  cut_at,    ///< the server processes requests up to the given numbers, and replies how many it has processed
   cut_take,  ///< the server copies its state, ends the dump, and replies with the copy's size
   fetch,     ///< the reply has the copy as values
   uncut,     ///< cancels the dump
@@ -32,7 +32,7 @@ enum class Verb : std::uint32_t {
   push_pull
 };
 
-/// Request::epoch of a version that the caller gave: the epoch that the shard is in.
+/// Value of Request::epoch for a version that the caller gave: stands for the server's present epoch.
 inline constexpr std::uint64_t present_epoch = ~std::uint64_t{0};
 
 inline constexpr int requests = 0, payloads = 1;
@@ -63,8 +63,8 @@ struct Request {
   std::uint64_t tokens = 0;
   std::uint64_t steps = 0;
   double factor = 1;
-  /// Messages of its numbered requests that the worker has sent to all servers together, those of this one included: a
-  /// clock for dumps, of one number however many servers there are.
+  /// The number of messages of numbered requests that the worker has sent to all servers together, this request
+  /// included. It is the worker's clock for dumps: one number, however many servers there are.
   std::uint64_t sent = 0;
 };
 static_assert(std::is_trivially_copyable_v<Request> && sizeof(Request) == 112);

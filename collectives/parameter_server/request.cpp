@@ -74,12 +74,12 @@ void RequestPart::read_header() {
   go(Stage::values, values_);
 }
 
-// The failure has poisoned the pair, so the other operations end, too.
+// The failure has poisoned the communicator of worker and server, so that the other operations end, too.
 void RequestPart::give_up() noexcept {
   for (Work* work : {&header_, &values_, &said_, &head_, &body_}) {
     try {
       work->wait();
-    } catch (...) {  // the first failure is reported
+    } catch (...) {  // failure_ has the first failure
     }
   }
   stage_ = Stage::over;
@@ -92,7 +92,7 @@ void SeenVersions::note(const ShardVersion& version) {
 }
 
 Request::State::~State() {
-  if (is_over || std::uncaught_exceptions() > 0) return;  // during unwinding, the Works are aborted instead
+  if (is_over || std::uncaught_exceptions() > 0) return;  // during unwinding, the Works' destructors abort them
   try {
     (void)wait_for(Seconds(for_ever));
   } catch (...) {  // a destructor cannot report it

@@ -28,7 +28,7 @@ class Outbox {
   explicit Outbox(std::vector<Link> links) : links_(std::move(links)) {}
   const std::vector<Link>& links() const noexcept { return links_; }
   std::mutex& order() noexcept { return order_; }
-  /// Numbers a request that is about to be sent to so many servers; order() held.
+  /// Sets the numbers of a request that is about to be sent to `servers` servers. order() must be locked.
   void number(protocol::Request& request, std::size_t servers) noexcept {
     request.sequence = ++sequence_;
     request.sent = sent_ += servers;
@@ -46,12 +46,12 @@ Block request_head(const protocol::Request& request);
 /// One server's part of a request.
 class RequestPart {
  public:
-  /// Posts the receives for the reply and sends the request. `payload` and `into` are borrowed until settled().
+  /// Posts the receives for the reply and sends the request. `payload` and `into` are borrowed until settled() is true.
   RequestPart(const Link& link, const protocol::Request& request, ConstBytes payload, Bytes into);
 
   /// Makes progress without blocking. Returns true once the request has completed or failed.
   bool settled();
-  /// The operation that settled() needs next.
+  /// The operation that has to complete next before settled() can go on.
   const Work& pending() const noexcept { return *pending_; }
 
   // Valid once settled() has returned true:
@@ -84,7 +84,7 @@ class RequestPart {
   std::string refusal_;
 };
 
-/// The version of each server's shard of one buffer that a worker has read last. Any thread.
+/// For one buffer and one worker: the newest version of each server's shard that the worker has read. Any thread.
 class SeenVersions {
  public:
   explicit SeenVersions(std::size_t servers) : seen_(servers) {}
@@ -113,10 +113,10 @@ struct Request::State {
   std::shared_ptr<Outbox> outbox;      // keeps the links alive
   std::string what;                    // for errors: "push 'add' to 'w'"
   std::shared_ptr<SeenVersions> seen;  // null if the request is not about a buffer
-  bool reads = false;                  // its replies update `seen`
+  bool reads = false;                  // true: the versions in the replies update `seen`
   std::vector<std::unique_ptr<RequestPart>> parts;
   std::vector<ShardVersion> versions;
-  std::size_t open = 0;  // the first part that is not over
+  std::size_t open = 0;  // index of the first part that is not over
   bool is_over = false;
 };
 

@@ -20,7 +20,7 @@ void Server::handle(Seat& seat, Arrival& arrival) {
   } catch (const std::bad_alloc&) {
     refuse(seat, request, "there is no memory for it at the server; " + size_text(available_memory()) + " are left",
            Code::resource);
-  } catch (const std::exception& error) {  // of a rule, too: the server lives, and the other workers with it
+  } catch (const std::exception& error) {  // also of a rule: the server goes on for the other workers
     refuse(seat, request, error.what());
   }
 }
@@ -56,7 +56,7 @@ void Server::perform(Seat& seat, Arrival& arrival) {
 void Server::open(Seat& seat, const Arrival& arrival) {
   const protocol::Request& request = arrival.request;
   Opening opening = Opening::read(arrival.payload.bytes(), servers_);
-  const bool counts = std::exchange(opening.counts, true);  // may differ between workers
+  const bool counts = std::exchange(opening.counts, true);  // not compared below: it may differ between workers
   std::unique_ptr<Instance>& instance = instances_[request.instance];
   if (!instance) {
     try {
@@ -77,8 +77,8 @@ void Server::open(Seat& seat, const Arrival& arrival) {
   reply(seat, {.worker = seat.member.worker, .sequence = request.sequence, .version = instance->shard.version()});
 }
 
-/// This server's part of a buffer. Throws if there is no memory for it: pages are taken as they are written, so that
-/// asking for too many would end this process later.
+/// This server's part of a buffer. Throws std::bad_alloc if the machine has too little memory for it. Otherwise the
+/// allocation might succeed, and the kernel end this process later, when it writes to the pages.
 Shard::Place Server::place_of(const Opening& opening) const {
   const Range& range = opening.shards[static_cast<std::size_t>(number_)];
   if (range.count * size_of(opening.dtype) > available_memory()) throw std::bad_alloc();

@@ -34,7 +34,8 @@ void scaled_add(const ShardView& shard, std::span<const Pushed> pushed) {
     });
 }
 
-// Adds d as rounded to T, which is what the worker subtracts, so that the sum of both copies is conserved.
+// Adds the difference as rounded to T. The worker subtracts the same rounded value, so that the sum of both copies is
+// conserved.
 void elastic(const ShardView& shard, std::span<const Pushed> pushed) {
   for (const Pushed& one : pushed)
     with_elements(shard.values.dtype, [&]<class T>(T*) {

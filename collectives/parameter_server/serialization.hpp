@@ -31,7 +31,7 @@ class Serializer {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads values back in the same order. Does not own the bytes, and take_bytes() returns a part of it. Throws
+/// Reads values back in the same order. Does not own the bytes; the result of take_bytes() points into them. Throws
 /// Error{protocol} if there are too few bytes.
 class Deserializer {
  public:
@@ -70,8 +70,8 @@ struct Opening {
   bool operator==(const Opening&) const = default;
 
   std::vector<std::byte> serialize() const;
-  /// Throws Error{protocol} or Error{invalid} unless the bytes describe a buffer that `servers` servers can hold: of
-  /// floating point, in a shard for each, of a size that fits into an address space.
+  /// Throws Error{protocol} or Error{invalid} unless the bytes describe a buffer with floating-point elements, one
+  /// shard for each of `servers` servers, and a size that fits into the address space.
   static Opening read(ConstBytes bytes, std::size_t servers);
 };
 

@@ -12,15 +12,15 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // payload buffers that are pooled: least size, number
+constexpr std::size_t large_payload = 256 << 10, most_large = 4;  // pooled payload buffers: least bytes, most buffers
 constexpr Seconds look_for_newcomers(0.05);
-// The requests of one worker that a server queues at most: bytes of their payloads, and their number. It receives no
-// further header until some are done.
+// Limits for the queued requests of one worker: bytes of their payloads, and their number. At a limit the server
+// receives no further header from this worker until some requests are processed.
 constexpr std::size_t most_queued = 64 << 20, most_arrivals = 1 << 16;
-// Bytes of large replies on their way to one worker. The reply that reaches the limit may itself be larger.
+// Limit for the bytes of large replies that are being sent to one worker. The last of these replies may exceed it.
 constexpr std::size_t most_unsent = 64 << 20;
 
-// Steps of a dump overtake the requests that the dump delays.
+// True for the requests that continue a dump. The server processes them before requests that the dump delays.
 bool is_step_of_cut(protocol::Verb verb) {
   return verb == protocol::Verb::cut_at || verb == protocol::Verb::cut_take || verb == protocol::Verb::fetch ||
          verb == protocol::Verb::uncut;
@@ -88,8 +88,8 @@ void Server::turn_away() noexcept {
   admitted_.clear();
 }
 
-// Gives newcomers a seat, unless one with the same number has had one. During a dump only those get one that have
-// requests in the dump at another server. Returns true if no newcomer is left waiting.
+// Gives each queued newcomer a seat; aborts the connection if its worker number has had one. During a dump only those
+// newcomers get a seat whose requests at another server the dump contains. Returns true if no newcomer is left waiting.
 bool Server::take_in() {
   const std::lock_guard lock(members_);
   std::vector<Member> later;
@@ -110,7 +110,7 @@ bool Server::take_in() {
   return admitted_.empty();
 }
 
-// Newcomers that are already queued are still served.
+// True if all workers have ended and no newcomer is queued.
 bool Server::is_over() {
   const bool nobody_waits = take_in();
   return nobody_waits && open_seats_ == 0;
@@ -126,7 +126,7 @@ void Server::listen(Seat& seat) {
 
 void Server::run() {
   for (const auto& seat : seats_)
-    if (seat->is_over) tell_parted(*seat, Parting::died);  // before it was connected
+    if (seat->is_over) tell_parted(*seat, Parting::died);  // the worker died before it was connected
   while (!is_over()) {
     wait();
     look_at_ready();
@@ -140,7 +140,7 @@ void Server::run() {
   }
 }
 
-// Blocks until something that a seat waits for has come, or until the next deadline.
+// Blocks until an operation that a seat waits for has completed, or until the next deadline.
 void Server::wait() {
   Deadline first = next_silence_;
   for (const Shard* const shard : timed_) first = std::min(first, shard->due());
@@ -157,7 +157,8 @@ void Server::look_at_ready() {
     if (Seat& seat = *seats_[place]; !seat.is_over) look_at(seat);
 }
 
-/// Returns true if the server takes another request of the worker. A worker that does not read its replies has to wait.
+/// Returns true if the server receives another request of the worker now: false while the worker is at a limit above,
+/// for example because it does not read its replies.
 bool Server::may_ask(Seat& seat) {
   while (!seat.unsent.empty() && seat.unsent.front().first.done()) seat.unsent.pop_front();
   std::size_t unsent = 0;
@@ -177,7 +178,7 @@ void Server::look_at(Seat& seat) {
       }
       moved |= work_on_arrivals(seat);
       send_answers();
-      const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // whose next steps must arrive
+      const bool makes_cut = cut_ && cut_->owner == seat.member.worker;  // the next steps of its dump must arrive
       if (!seat.is_over && !seat.listens && (may_ask(seat) || makes_cut)) {
         listen(seat);
         moved = true;
@@ -185,14 +186,15 @@ void Server::look_at(Seat& seat) {
     }
   } catch (const Error&) {  // the connection failed, most likely because the worker died
     end(seat, Parting::died);
-  } catch (const std::bad_alloc&) {  // for what it announced: its next message cannot be received
+  } catch (const std::bad_alloc&) {  // no memory for the payload that the header announced, so it cannot be received
     seat.member.pair->abort("parameter server: rank " + std::to_string(seat.member.worker) +
                             " announced more than the server has memory for and was given up; send smaller pieces");
     end(seat, Parting::died);
   }
 }
 
-// There is no deadline while this server does not receive from the worker, because it could not see heartbeats.
+// The time at which the worker counts as silent. `never` while this server does not receive from the worker, because it
+// would not notice heartbeats.
 Deadline Server::silent_at(const Seat& seat) const {
   if (silence_ <= 0 || seat.is_over || !seat.listens) return never;
   return seat.heard + duration_of(Seconds(silence_));
@@ -244,8 +246,9 @@ void Server::take_header(Seat& seat) {
   }
 }
 
-// A push or pull whose payload has not arrived delays later ones of the same buffer. Any other request waits for all
-// requests before it and delays all after it. During a dump, requests that it does not contain wait.
+// A push or pull whose payload has not arrived delays later pushes and pulls of the same buffer. Any other request
+// waits for all requests before it and delays all after it. During a dump, requests that the dump does not contain
+// wait; the steps of the dump itself never do.
 bool Server::work_on_arrivals(Seat& seat) {
   bool moved = false, is_blocked = false;
   std::set<std::uint64_t> waiting;
@@ -313,7 +316,8 @@ std::vector<Pushed> Server::waiting(const std::string& rule) const {
   return all;
 }
 
-// Registers or unregisters a shard for tick(), after it may have changed.
+// Called after a shard may have changed: registers it for tick() if one of its rounds has a deadline, or unregisters
+// it.
 void Server::after(Shard& shard) {
   if (shard.due() == never)
     timed_.erase(&shard);

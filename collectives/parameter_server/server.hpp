@@ -18,8 +18,8 @@
 
 namespace tutti {
 
-/// Receives the requests of its workers, each over a two-rank communicator, and applies them to its shards. abort() and
-/// admit() may be called on any thread, the other calls not at the same time.
+/// Receives the requests of its workers, each over a communicator of two ranks, and applies them to its shards.
+/// Threads: any for abort() and admit(), one at a time for the other functions.
 class Server {
  public:
   struct Member {
@@ -38,11 +38,11 @@ class Server {
          double silence = 0);
   ~Server();
 
-  /// Serves until all workers have left for good or died.
+  /// Serves until all workers have sent Verb::bye or died. Blocks.
   void run();
   /// Aborts all connections: the workers' outstanding requests fail, and run() returns soon. Any thread.
   void abort(const std::string& why) noexcept;
-  /// Queues a newcomer, which run() begins to serve soon. Any thread.
+  /// Queues a newcomer; run() soon begins to serve it. Any thread.
   void admit(Member member);
   /// Aborts the connections of newcomers that were queued after run() had returned.
   void turn_away() noexcept;
@@ -57,18 +57,18 @@ class Server {
   /// The connection to one worker.
   struct Seat {
     Member member;
-    std::size_t place = 0;  // in seats_
+    std::size_t place = 0;  // index in seats_
     bool is_over = false, has_died = false;
     Clock::time_point heard;            // when the last header arrived
     Block header;                       // receive buffer for the next header
     std::uint64_t taken = 0, sent = 0;  // number and clock of the latest request that was processed
     std::uint64_t processed = 0;        // messages of numbered requests that were processed
-    Work next;                          // the receive of the next header, while `listens`
+    Work next;                          // the receive of the next header, if `listens`
     bool listens = false;
     std::deque<Arrival> arrivals;
     std::size_t queued = 0;                                   // bytes of payloads in `arrivals`
     std::unordered_map<std::uint64_t, std::size_t> expected;  // by sequence: bytes of values expected in the reply
-    std::deque<std::pair<Work, std::size_t>> unsent;          // large replies on their way, and their bytes
+    std::deque<std::pair<Work, std::size_t>> unsent;          // sends of large replies, and their bytes
   };
   struct Instance {
     Opening opening;
@@ -76,8 +76,8 @@ class Server {
   };
   /// A dump in progress.
   struct Cut {
-    int owner = -1;                      // the worker that makes it
-    std::map<int, std::uint64_t> until;  // by worker: the last of its requests that the dump contains
+    int owner = -1;                      // the worker that makes the dump
+    std::map<int, std::uint64_t> until;  // by worker: number of its last request that the dump contains
   };
   struct NamedRule {
     std::string name;
@@ -128,22 +128,22 @@ class Server {
   const double silence_;
   std::uint64_t epoch_ = 1;
   const bool admits_;
-  std::mutex members_;            // held to change seats_, to read it on other threads, and to use admitted_
+  std::mutex members_;            // guards admitted_, changes of seats_, and reads of seats_ by other threads
   std::vector<Member> admitted_;  // newcomers without a seat yet
   std::vector<std::unique_ptr<Seat>> seats_;
   std::map<int, Seat*> by_worker_;
   std::size_t open_seats_ = 0;
-  WorkSet works_;                     // what seats wait for, by their places
-  std::vector<std::uint64_t> ready_;  // places of seats with something new
-  bool look_at_all_ = true;           // what the requests of all seats wait for may have come
-  Deadline next_silence_ = never;     // no worker has been silent for too long before this
+  WorkSet works_;                     // the operations that seats wait for, by place of the seat
+  std::vector<std::uint64_t> ready_;  // places of seats for which an operation has completed
+  bool look_at_all_ = true;           // true: requests of any seat may have become ready
+  Deadline next_silence_ = never;     // before this time no worker has been silent for too long
   std::unordered_map<std::uint64_t, NamedRule> rules_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Instance>> instances_;
-  std::set<Shard*> timed_;  // shards with a round that has a deadline
+  std::set<Shard*> timed_;  // shards that have a round with a deadline
   Answers answers_;
   std::optional<Cut> cut_;
   Block kept_;               // the state of the last dump, for the fetch request
-  std::deque<Block> large_;  // a pool for payloads, last used first; an entry is free if it is not shared
+  std::deque<Block> large_;  // buffers for large payloads, last used first; a block is free if it is not shared
 };
 
 }  // namespace tutti

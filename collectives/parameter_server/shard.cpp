@@ -133,7 +133,8 @@ bool Shard::closes(const ServerRule& rule, Round& round, Clock::time_point now) 
   return now >= round.until;
 }
 
-// Waiting pushes join the round in the order of their arrival, one per worker. Several rounds may close in one call.
+// Moves waiting pushes into the round in the order of their arrival, one per worker, and applies the round if it
+// closes. Repeats this, since several rounds may close in one call.
 void Shard::close_rounds(RuleState& state, Clock::time_point now, Answers& answers) {
   while (true) {
     Round& round = state.round;
@@ -159,7 +160,7 @@ Buffer Shard::part_of(const Block& block, DType dtype, const Range& range) const
   return {block.data() + (range.offset - place_.range.offset) * size_of(dtype), range.count, dtype};
 }
 
-// Copy on write: answers keep the values as they were.
+// Copy on write: answers that are not sent yet keep the old values.
 void Shard::write_values() {
   if (values_.is_shared()) values_ = Block::copy_of(values_.bytes());
 }

@@ -37,7 +37,8 @@ void Shard::save(Serializer& archive) const {
   }
 }
 
-// Pushes that waited in a round wait again in the same order. The round is looked at with the next push to the rule.
+// Pushes that waited in a round wait again, in the same order. The next push by the rule checks whether the round
+// closes.
 void Shard::restore(Deserializer& archive, const std::function<const ServerRule&(const std::string&)>& rule_of) {
   version_ = archive.take<std::uint64_t>();
   values_ = Block::zeroed(values_.size());

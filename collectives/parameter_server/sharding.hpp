@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// The intersection; its count is 0 if it is empty.
+/// The intersection of two ranges; its count is 0 if they have no element in common.
 Range common(const Range& a, const Range& b) noexcept;
 
 /// Contiguous ranges, one per server: floor(count / servers) elements each, and one more for the first count % servers.

@@ -11,8 +11,8 @@
 
 namespace tutti {
 
-/// One memory of a lane (in, out or scratch): `blocks` blocks that begin `stride` elements apart at `base`. The lane
-/// has elements [offset, offset + count) of each block, and its plan's offsets are relative to the lane.
+/// One memory of a lane (in, out or scratch): blocks that begin `stride` elements apart, the first at `base`. The lane
+/// has elements [offset, offset + count) of each block. Its plan's offsets count the lane's elements only.
 struct LaneView {
   std::byte* base = nullptr;
   std::size_t stride = 0;  ///< elements between the beginnings of blocks; 0: one block
@@ -29,7 +29,7 @@ struct LaneView {
 struct LaneMemory {
   LaneView in, out, scratch;
   Fold fold;
-  double last_divisor = 1.0;  ///< applied by the fold that completes an element (avg)
+  double last_divisor = 1.0;  ///< the fold that completes an element divides by it (avg)
 
   const LaneView& view(Memory memory) const noexcept {
     return memory == Memory::in ? in : memory == Memory::out ? out : scratch;
@@ -38,7 +38,7 @@ struct LaneMemory {
 
 class Execution;
 
-/// Receives the reports of an execution.
+/// The owner of an execution, which receives its reports.
 class ExecutionOwner {
  public:
   virtual ~ExecutionOwner() = default;
@@ -48,22 +48,23 @@ class ExecutionOwner {
   virtual void ended(Execution& execution, const Status& status) = 0;
 };
 
-/// Runs the rounds in order: a round starts when all steps of the previous one have ended, and each step of a round as
-/// soon as the schedule has made it. All functions: token held. The transport, the group and the owner must outlive it.
+/// Runs the rounds in order. A round starts when all steps of the previous one have ended. A step starts as soon as the
+/// schedule has made it. All functions: token held. The transport, the group and the owner must outlive the object.
 class Execution {
  public:
   Execution(Transport& wire, const Group& group, ExecutionOwner& owner) : wire_(wire), group_(group), owner_(owner) {}
 
-  /// Starts a schedule, which must last until the end; may be called again then. Calls the owner's ended() once per
-  /// schedule, possibly before it returns.
+  /// Starts a schedule. Calls the owner's ended() once, possibly before it returns. `plan` must stay valid until then;
+  /// after that, play() may be called again.
   void play(const Schedule& plan, const LaneMemory& memory, const Tag& tag, Signature call);
 
   bool busy() const noexcept { return plan_ != nullptr; }
 
-  /// The state for a timeout's message: "round 3 of 6, waiting for rank 2" (world ranks).
+  /// The state for a timeout's message: "in round 3 of 6 with rank 2, 5" (world ranks of the current round's messages).
   std::string where() const;
 
-  /// Appends the world ranks of the current round's messages that have not ended, each once, until there are `most`.
+  /// Appends the world ranks of the peers whose messages of the current round have not ended. Adds no rank twice, and
+  /// stops when `ranks` has `most` elements.
   void partners(std::vector<int>& ranks, std::size_t most) const;
 
  private:
@@ -85,7 +86,7 @@ class Execution {
   std::uint64_t call_ = 0;
   int round_ = 0;            // the next round
   std::size_t open_ = 0;     // steps of the current round that have not ended
-  std::vector<bool> ended_;  // by number of the current round's messages
+  std::vector<bool> ended_;  // for each message of the current round, in the order of the steps
   Status failure_;
 };
 

@@ -39,9 +39,9 @@ Footprint footprint_of(const Algorithm& algorithm, const Shape& shape, std::size
   Footprint found;
   const bool is_variable = shape.in_blocks != nullptr || shape.out_blocks != nullptr;
   found.lanes = is_variable ? Lanes{1, shape.count} : lanes_of(algorithm, shape, width, lane_bytes);
-  const std::size_t rest = shape.count - (found.lanes.number - 1) * found.lanes.count;  // of the last lane
+  const std::size_t rest = shape.count - (found.lanes.number - 1) * found.lanes.count;  // elements of the last lane
   const bool is_whole = rest == found.lanes.count;
-  const std::size_t whole = found.lanes.number - (is_whole ? 0 : 1);  // lanes
+  const std::size_t whole = found.lanes.number - (is_whole ? 0 : 1);  // number of lanes of full length
   const std::size_t ways = std::min(static_cast<std::size_t>(ways_of(algorithm, shape)), found.lanes.number);
   found.most_bytes = table_bytes(shape);
   Shape lane = shape;

@@ -51,7 +51,7 @@ int BinomialTree::reach() const noexcept {
 }
 
 int BinomialTree::children() const noexcept {
-  const int others = span() - 1;  // in the subtree; the first child is as far ahead as a power of two can be
+  const int others = span() - 1;  // in the subtree; the first child's distance is the largest power of two <= others
   return others == 0 ? 0 : log2_floor(others) + 1;
 }
 
@@ -66,7 +66,7 @@ const Hosts& hosts_of(const Shape& shape) {
     std::mutex mutex;
     std::map<int, Hosts> by_size;
   };
-  static Kept& kept = *new Kept;  // lasts as long as any schedule that refers to it
+  static Kept& kept = *new Kept;  // never destroyed, because schedules refer to it
   const std::lock_guard lock(kept.mutex);
   return kept.by_size.try_emplace(shape.size, std::span<const int>(), shape.size).first->second;
 }

@@ -1,5 +1,5 @@
-// Geometry: rings, trees, and the division of a buffer into chunks and blocks. No I/O, and plain data: nothing here but
-// BlockTable holds memory.
+// Geometry: rings, trees, and the division of a buffer into chunks and blocks. No I/O. All classes except BlockTable
+// are plain data and allocate no memory.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace tutti {
 
 /// i modulo n in [0, n), also for negative i.
 constexpr int modulo(int i, int n) noexcept {
-  if (i < 0) i += n;  // without a division for what is asked most
+  if (i < 0) i += n;  // the most frequent arguments need no division
   if (i >= 0 && i < n) return i;
   i %= n;
   return i < 0 ? i + n : i;
 }
 
-/// `count` elements divided into `parts` chunks of equal size, where the first count % parts chunks have one more
-/// element. Indices are taken modulo `parts`, also negative ones.
+/// `count` elements divided into `parts` chunks of equal size, but the first count % parts chunks have one element
+/// more. Indices may be negative, and are taken modulo `parts`.
 class Chunks {
  public:
   Chunks(std::size_t count, int parts) noexcept
@@ -40,27 +40,28 @@ class Chunks {
   }
 
   std::size_t each_;  // elements of a chunk
-  int longer_;        // the first chunks, which have one more
+  int longer_;        // number of the first chunks, which have one element more
   int parts_;
 };
 
-/// The blocks of a v-form: where each begins. Made once for a call, by each rank for itself; 8 bytes a rank, 16 with
-/// hosts.
+/// The offset of each block of a v-form. Every rank makes its own table once per call. Takes 8 bytes for each rank, 16
+/// with hosts.
 class BlockTable {
  public:
   BlockTable() = default;
   explicit BlockTable(std::span<const std::size_t> counts, const Hosts* hosts = nullptr) { assign(counts, hosts); }
 
-  /// Takes the counts by rank. With `hosts`, also adds them up in the order of whole_column() of column 0, 1, ...
+  /// Sets the table from the counts by rank. With `hosts`, also computes the offsets for blocks in the order of
+  /// columns: Hosts::whole_column(0), then whole_column(1), ...
   void assign(std::span<const std::size_t> counts, const Hosts* hosts = nullptr);
   bool empty() const noexcept { return offsets_.empty(); }
 
   /// Element i: the sum of the counts before block i; size + 1 of them.
   std::span<const std::size_t> offsets() const noexcept { return offsets_; }
-  /// The same, but for blocks in the order of columns; only with hosts.
+  /// The same for blocks in the order of columns; empty without hosts.
   std::span<const std::size_t> by_column() const noexcept { return by_column_; }
   std::size_t largest() const noexcept { return largest_; }
-  /// The most elements of a column, and of one host's part of a column; only with hosts.
+  /// The most elements of a column, and of one host's part of a column; 0 without hosts.
   std::size_t largest_column() const noexcept { return largest_column_; }
   std::size_t largest_part() const noexcept { return largest_part_; }
   std::size_t bytes() const noexcept { return (offsets_.capacity() + by_column_.capacity()) * sizeof(std::size_t); }
@@ -70,8 +71,8 @@ class BlockTable {
   std::size_t largest_ = 0, largest_column_ = 0, largest_part_ = 0;
 };
 
-/// The blocks of a buffer, one per rank, stored in rank order: all of `count` elements, or as the table says.
-/// Indices are taken modulo the number of blocks.
+/// The blocks of a buffer, one per rank, stored in rank order. Each has `count` elements, or the size that `table` has
+/// for it. Indices are taken modulo the number of blocks.
 class Blocks {
  public:
   Blocks(std::size_t count, int parts, const BlockTable* table = nullptr) noexcept
@@ -95,7 +96,7 @@ class Blocks {
   std::size_t total() const noexcept { return stored(parts_); }
 
  private:
-  /// Where block i begins, 0 <= i <= parts.
+  /// The offset of block i, 0 <= i <= parts.
   std::size_t begin(int i) const noexcept { return first_ == 0 ? stored(i) : turned(i); }
   std::size_t stored(int i) const noexcept {
     if (table_ != nullptr) return table_->offsets()[static_cast<std::size_t>(i)];
@@ -123,7 +124,7 @@ struct BinomialTree {
   struct Child {
     int label, rank, span;
   };
-  /// The number of children, and each of them; child 0 has the largest reach.
+  /// The number of children, and child i; child 0 has the largest reach.
   int children() const noexcept;
   Child child(int i) const noexcept;
 };
@@ -141,8 +142,8 @@ constexpr int power_of_two_below(int n) noexcept { return static_cast<int>(std::
 constexpr int log2_floor(int n) noexcept { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 constexpr int log2_ceil(int n) noexcept { return std::bit_width(static_cast<unsigned>(n) - 1); }
 
-/// The hosts of a shape's ranks. Where the shape names none, a table of one host that the process keeps for this
-/// number of ranks.
+/// The hosts of a shape's ranks. If shape.hosts is null: a table of one host with shape.size ranks, which is made once
+/// and valid until the process ends. Any thread.
 const Hosts& hosts_of(const Shape& shape);
 
 }  // namespace tutti

@@ -15,7 +15,7 @@ std::atomic<std::uint64_t> ranks_visited{0};
 
 void visit(std::size_t ranks) noexcept { ranks_visited.fetch_add(ranks, std::memory_order_relaxed); }
 
-/// The host of each rank, numbered in order of appearance; returns their number.
+/// Writes the number of each rank's host to `host`, numbered in order of first appearance. Returns the number of hosts.
 int renumber(std::span<const int> given, std::vector<int>& host) {
   if (given.empty()) return host.empty() ? 0 : 1;
   std::unordered_map<int, int> numbers;
@@ -41,7 +41,7 @@ Hosts::Hosts(std::span<const int> host, int size, std::span<const std::vector<in
   begin_.resize(hosts + 1);
   std::partial_sum(sizes.begin(), sizes.end(), begin_.begin() + 1);
   by_host_.resize(host_.size());
-  std::vector<int> next = begin_;  // place of each host's next rank
+  std::vector<int> next = begin_;  // index in by_host_ for the next rank of each host
   for (int rank = 0; rank < size; ++rank)
     by_host_[static_cast<std::size_t>(next[static_cast<std::size_t>(host_of(rank))]++)] = rank;
   if (hosts == 0) return;
@@ -55,7 +55,7 @@ Hosts::Hosts(std::span<const int> host, int size, std::span<const std::vector<in
 
 void Hosts::group_hosts(std::span<const std::vector<int>> above) {
   for (; !above.empty() && above_ == nullptr; above = above.subspan(1)) {
-    std::vector<std::vector<int>> groups;  // of each level, by host
+    std::vector<std::vector<int>> groups;  // for each level: the group of each host
     for (const std::vector<int>& of_ranks : above) {
       std::vector<int>& of_hosts = groups.emplace_back();
       for (int one = 0; one < count(); ++one) of_hosts.push_back(of_ranks[static_cast<std::size_t>((*this)[one][0])]);

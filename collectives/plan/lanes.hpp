@@ -1,4 +1,4 @@
-// Lanes: how many parts of a buffer play the same schedule, one beside the other.
+// Lanes: the division of a buffer into parts that play the same schedule independently of one another.
 #pragma once
 
 #include <cstddef>
@@ -8,44 +8,44 @@
 namespace tutti {
 
 /// Each block of a buffer (the buffer itself, for kinds without blocks) is cut into `number` parts: lane i has elements
-/// [i * count, (i + 1) * count) of each, the last lane those that remain.
+/// [i * count, (i + 1) * count) of each block; the last lane has the remaining elements.
 struct Lanes {
   std::size_t number = 1;
   std::size_t count = 0;
   bool operator==(const Lanes&) const = default;
 };
 
-/// How many lanes of `piece` bytes a rank plays at a time: as many bytes as in `max_lanes` of `lane_bytes`, since
-/// shorter messages fill a link only if more of them are on their way.
+/// How many lanes of `piece` bytes a rank plays at a time: together they have the bytes of `max_lanes` lanes of
+/// `lane_bytes`. Shorter messages fill a link only if more are in flight. `piece` 0 stands for `lane_bytes`.
 constexpr std::size_t lanes_at_once(std::size_t piece, std::size_t lane_bytes, std::size_t max_lanes) noexcept {
-  constexpr std::size_t most = 32;  // but no fewer than max_lanes
+  constexpr std::size_t most = 32;  // the result is at most 32, but at least max_lanes
   const std::size_t by_bytes = max_lanes * (piece == 0 ? 1 : lane_bytes / piece);
   return by_bytes <= max_lanes || max_lanes >= most ? max_lanes : by_bytes < most ? by_bytes : most;
 }
 
-/// How many of `number` lanes a rank plays at a time, `at_once` at most. Where they go several ways and not all at a
-/// time, it is an even number: half of them along one tree, half along the other. When one of k lanes has ended, the
-/// lane k after it begins in its place, which goes the same way or a similar one: so a way that is late on this rank
-/// keeps no other waiting. With one way, the next lane begins.
+/// How many of `number` lanes a rank plays at a time, at most `at_once`. With several ways, and if not all lanes run at
+/// a time, the result k is even (or 1): half of the lanes use one tree, half the other. With several ways, lane i + k
+/// starts when lane i has ended. Both have the same way or similar ones, so a slow way does not delay the lanes of
+/// others. With one way, the next lane that has not started yet starts.
 constexpr std::size_t lanes_in_play(std::size_t number, std::size_t at_once, std::size_t ways) noexcept {
   if (number <= at_once) return number;
   return ways == 1 || at_once == 1 ? at_once : at_once - at_once % 2;
 }
 
-/// The elements of the last lane of `count`.
+/// The number of elements of the last lane, if a block has `count` elements.
 constexpr std::size_t rest_of(const Lanes& lanes, std::size_t count) noexcept {
   const std::size_t others = (lanes.number - 1) * lanes.count;
   return count > others ? count - others : 0;
 }
 
-/// A message of a lane has at least this many bytes, unless its block or chunk has fewer: else a call on many ranks,
-/// of which each gets a small part of a lane, would send more messages than bytes make worth their while. 8 KiB where
+/// A message of a lane has at least this many bytes, unless its whole block or chunk has fewer. Without this limit, a
+/// call on many ranks would send too many short messages, because each rank gets a small part of a lane. 8 KiB if
 /// lane_bytes is 1 MiB.
 constexpr std::size_t least_message(std::size_t lane_bytes) noexcept { return lane_bytes / 128; }
 
-/// The lanes of a call: about `lane_bytes` bytes in each, counting all its blocks, but none whose messages would be
-/// shorter than least_message(). `width` is the bytes of an element. One lane for v-forms, and for algorithms whose
-/// slices cross blocks. The same on all ranks.
+/// The lanes of a call, each of about `lane_bytes` bytes over all blocks, and long enough that no message is shorter
+/// than least_message(). `width` is the bytes of an element. One lane for algorithms whose slices cross blocks. Ignores
+/// shape.in_blocks and shape.out_blocks: callers play a v-form in one lane. The same on all ranks.
 Lanes lanes_of(const Algorithm& algorithm, const Shape& shape, std::size_t width, std::size_t lane_bytes);
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// Members: the ranks among which a plan for fewer ranks is played.
+// Members: a list of some ranks of a group, for a plan that is made for fewer ranks and played by these.
 #pragma once
 
 #include <concepts>
@@ -8,18 +8,19 @@ namespace tutti {
 
 class Hosts;
 
-/// Which rank of the group is rank i of a smaller one. Refers to its list or hosts, which must outlive it.
+/// Element i is the group's rank that plays rank i of the plan. Stores a pointer to the list or to the hosts, which
+/// must outlive this object.
 class Members {
  public:
-  Members() = default;  ///< to be assigned to
-  /// Those of a list, in its order.
+  Members() = default;  ///< without a value: assign another Members before use
+  /// The ranks of a list, in the order of the list.
   template <std::convertible_to<std::span<const int>> Ranks>
   Members(const Ranks& ranks) noexcept : Members(std::span<const int>(ranks).data(), nullptr, 0, 0) {}
-  /// One of each host, ordered by host: that with local index `index`, which every host must have.
+  /// The rank with local index `index` on each host, ordered by host. Every host must have such a rank.
   static Members across(const Hosts& hosts, int index) noexcept { return {nullptr, &hosts, index, 0}; }
-  /// The same, ordered so that the hosts of a rack follow one another (Hosts::in_order).
+  /// The same ranks in the order of Hosts::in_order(), in which the hosts of a rack follow one another.
   static Members in_order(const Hosts& hosts, int index) noexcept { return {nullptr, &hosts, index, 1}; }
-  /// All `size` ranks, counted from `first`.
+  /// All ranks of a group of `size` ranks: element i is rank (first + i) modulo `size`.
   static Members from(int first, int size) noexcept { return {nullptr, nullptr, first, size}; }
 
   int operator[](int i) const noexcept {
@@ -36,7 +37,7 @@ class Members {
 
   const int* ranks_;
   const Hosts* hosts_;
-  int first_, size_;  // with hosts_: the local index, and whether in order
+  int first_, size_;  // with hosts_: the local index, and 1 for in_order(), 0 for across()
 };
 
 }  // namespace tutti

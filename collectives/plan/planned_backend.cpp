@@ -202,7 +202,7 @@ const Schedule& PlannedCall::planned(std::size_t lane) {
   return *plan;
 }
 
-// The first lanes are the largest, and go all ways.
+// The first `ways_` lanes are the longest, and include every way. So they need the most scratch.
 void PlannedCall::make_room() {
   std::size_t elements = 0;
   for (std::size_t lane = 0; lane < ways_; ++lane) elements = std::max(elements, planned(lane).scratch());
@@ -223,7 +223,7 @@ LaneMemory PlannedCall::memory_of(std::size_t lane, std::size_t slot) const {
   // Plans never write to `in`, so the const_cast is safe.
   auto* const in = const_cast<std::byte*>(input_.empty() ? call_->in.data : input_.data());
   LaneMemory memory;
-  const bool whole = lanes_.number == 1;  // one lane: the plan may cross blocks, and blocks may differ
+  const bool whole = lanes_.number == 1;  // then slices may cross blocks, and blocks may have different sizes
   memory.in = {in, whole || blocks_in_ == 1 ? 0 : count_, first, count};
   memory.out = {call_->out.data, whole || blocks_out_ == 1 ? 0 : count_, first, count};
   memory.scratch = {const_cast<std::byte*>(scratch_.data()) + slot * scratch_bytes_, 0, 0, 0};

@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-/// Shared by all calls of a communicator.
+/// What all calls of a communicator share.
 struct PlannedCalls {
   Transport& wire;
   const Group& group;
@@ -27,12 +27,12 @@ struct PlannedCalls {
   std::size_t lane_bytes, max_lanes;
 };
 
-/// Divides a buffer into lanes of about `lane_bytes` bytes, of which `max_lanes` run at a time. While one lane waits
-/// for the end of its round, the others keep the transport busy; and a lane's reduced data is still in the cache when
-/// it is sent. All functions: token held.
+/// Performs one call. Divides its buffer into lanes, of which lanes_in_play() run at a time. While one lane waits for
+/// the end of its round, the others keep the transport busy. A lane's reduced data is still in the cache when it is
+/// sent. All functions: token held.
 class PlannedCall final : private ExecutionOwner, private Tracker {
  public:
-  /// Takes the call back and reports its end.
+  /// The owner of the object. ended() is called once per begin(), possibly before that returns; no lane runs then.
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -40,15 +40,15 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   };
   PlannedCall(const PlannedCalls& shared, Owner& owner) : shared_(shared), owner_(owner) {}
 
-  /// Prepares for a call. May be called again when that call has ended; allocated memory is reused.
+  /// Prepares the object for a call. May be called again when that call has ended; allocated memory is reused.
   void prepare(Call& call, const Algorithm& algorithm);
   void begin();
   Call& call() const noexcept { return *made_by_; }
 
-  /// After the end: gives back the plans, and frees large buffers that were kept for reuse.
+  /// Call it after the end of a call. Gives the plans back, and frees buffers of more than 64 KiB.
   void trim() noexcept;
 
-  std::size_t place = 0;  ///< index, used by the owner
+  std::size_t place = 0;  ///< the owner's index of this object
 
  private:
   std::string where(const Call& call) const override;
@@ -74,12 +74,12 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   Lanes lanes_;
-  std::size_t ways_ = 1;                                // that the lanes go, in turns
-  std::array<const Schedule*, most_ways> plans_{};      // by way
-  const Schedule* last_plan_ = nullptr;                 // of a last lane that is shorter
+  std::size_t ways_ = 1;                                // lane i has way i modulo ways_
+  std::array<const Schedule*, most_ways> plans_{};      // by way, for lanes of full length
+  const Schedule* last_plan_ = nullptr;                 // for the last lane if it is shorter
   BlockTable in_table_, out_table_;                     // of a v-form
-  std::size_t next_lane_ = 0;                           // where there is one way
-  std::vector<std::size_t> next_lanes_;                 // by slot, where there are several
+  std::size_t next_lane_ = 0;                           // used if there is one way
+  std::vector<std::size_t> next_lanes_;                 // by slot, used if there are several ways
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
   std::size_t slots_ = 0;                               // number of executions used by the current call
   std::size_t busy_ = 0;
@@ -103,8 +103,8 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
 
-  /// The algorithm called `wanted` if it supports this call; if `wanted` is empty, the first one in the catalog that
-  /// does.
+  /// The algorithm named `wanted` if it supports this call; if `wanted` is empty, the first algorithm in the catalog
+  /// that supports it. Null if there is none.
   const Algorithm* algorithm(const Collective& call, std::string_view wanted) const;
 
   const Hosts& hosts() const noexcept { return *hosts_; }
@@ -120,10 +120,10 @@ class PlannedBackend final : public Backend, private PlannedCall::Owner {
   const Group group_;
   const std::shared_ptr<const Hosts> hosts_;
   Plans plans_;
-  const Algorithm* last_named_ = nullptr;  // most calls name the algorithm of the one before
+  const Algorithm* last_named_ = nullptr;  // last result of named(): most calls name the same algorithm again
   const PlannedCalls shared_;
-  std::vector<std::unique_ptr<PlannedCall>> calls_;  // running
-  std::vector<std::unique_ptr<PlannedCall>> spare_;  // for reuse
+  std::vector<std::unique_ptr<PlannedCall>> calls_;  // in flight
+  std::vector<std::unique_ptr<PlannedCall>> spare_;  // ended, kept for reuse
 };
 
 }  // namespace tutti

@@ -19,7 +19,7 @@ const Schedule& Plans::take(const Algorithm& algorithm, const Shape& shape) {
   const bool is_new = found == kept_.end();
   Kept& one = is_new ? place_for_one() : *found;
   if (is_new) {
-    one.algorithm = nullptr;  // in case that planning fails
+    one.algorithm = nullptr;  // stays null if plan() throws
     *one.plan = algorithm.plan(shape);
     one.algorithm = is_variable ? nullptr : &algorithm;
     one.count = shape.count;
@@ -36,7 +36,7 @@ Plans::Kept& Plans::place_for_one() {
   Kept* oldest = nullptr;
   for (Kept& one : kept_) {
     if (one.users > 0) continue;
-    if (one.algorithm == nullptr) return one;  // nobody would find it
+    if (one.algorithm == nullptr) return one;  // take() cannot find it: replace it first
     if (oldest == nullptr || one.taken < oldest->taken) oldest = &one;
   }
   const bool is_full = kept_.size() >= most_kept || in_process_.load(std::memory_order_relaxed) >= most_kept_in_process;

@@ -62,8 +62,8 @@ Schedule& Schedule::then(const Schedule& next) {
 // ---- changes ------------------------------------------------------------------------------------
 
 Schedule& Schedule::change_all(const Change& more) {
-  // Phases that have the same changes, which follow one another, share the new one. It joins the one that they have,
-  // unless both name other ranks: else their order does not matter.
+  // Consecutive phases with the same change share the new one. `more` is merged into their change, unless both relabel
+  // ranks: only for two relabellings does the order matter.
   const std::size_t phases = phases_.size();
   int old = -2, made = -1;
   for (std::size_t i = 0; i < phases; ++i) {

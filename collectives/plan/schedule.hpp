@@ -1,4 +1,4 @@
-// Schedule: what one rank does in a collective, as rounds of steps on slices. Rounds are made as they are played.
+// Schedule: what one rank does in a collective: rounds of steps on slices. A round's steps are made when it is played.
 #pragma once
 
 #include <concepts>
@@ -21,22 +21,22 @@ class BlockTable;
 class Hosts;
 class Schedule;
 
-/// Everything that a plan may depend on. `count` is a number of elements as in core/collective.hpp: of the whole
-/// buffer for allreduce, reduce and broadcast, of one rank's block for the other kinds. For the v-forms the blocks are
-/// given instead. A schedule refers to the tables, which must outlive it.
+/// Everything that a plan may depend on. `count` is a number of elements: of the whole buffer for allreduce, reduce and
+/// broadcast, of one rank's block for the other kinds. For the v-forms, `in_blocks` and `out_blocks` describe the
+/// blocks instead. A schedule keeps pointers to these tables and to the hosts, which must outlive it.
 struct Shape {
   int rank = 0;
   int size = 1;
   std::size_t count = 0;
   int root = 0;
-  int way = 0;                             ///< of the lane that is planned; see Algorithm::ways
+  int way = 0;                             ///< the way of the planned lane; see Algorithm::ways
   const BlockTable* in_blocks = nullptr;   ///< the blocks of `in`, v-forms only (see geometry.hpp)
   const BlockTable* out_blocks = nullptr;  ///< the blocks of `out`, v-forms only
   const Hosts* hosts = nullptr;            ///< the hosts of the ranks; null: one host
 };
 
-/// Takes the steps of one round while they are made, and hands them on as the schedule has them: relabelled, moved,
-/// and without those that do nothing.
+/// Receives the steps of one round from the function that makes them. Applies the schedule's changes (Schedule::on(),
+/// in_place(), partial()), drops steps that do nothing, and passes the others to the caller of Schedule::play().
 class Round {
  public:
   /// Appends steps to the round, in this order.
@@ -65,18 +65,18 @@ class Round {
 };
 
 /// Rounds run in order, and the steps of a round run concurrently: no step may write what another step of the same
-/// round reads or writes. Messages between two ranks match in the order of the steps. In place, `in` and `out`
-/// overlap as described in Collective; a plan must be correct with and without, and must not change `in` elsewhere.
-/// Alltoall is an exception: in place, its plan gets a copy as `in`. A copy onto itself is free.
+/// round reads or writes. Messages between two ranks match in the order of the steps. In a call in place, `in` and
+/// `out` overlap as described in Collective. A plan must be correct in place and out of place, and must not write to
+/// the part of `in` outside `out`. In an alltoall in place, the plan gets a copy as `in`. A copy onto itself is free.
 ///
-/// A schedule holds no steps: it holds phases, each a number of rounds and a function that makes the steps of any one
-/// of them. So it takes a few hundred bytes for any number of ranks, its first step is made at once, and the same
-/// rounds can be made again, in any order. A value; copies are independent.
+/// A schedule stores phases, not steps. A phase is a number of rounds and a function that makes the steps of any of
+/// these rounds. So a schedule takes about 1.4 KiB for any number of ranks, its first step is available at once, and
+/// its rounds can be made repeatedly, in any order. A value; copies are independent.
 class Schedule {
  public:
-  /// Appends `count` rounds: make(k, round) adds the steps of the k-th of them to `round`. `make` is kept, and called
-  /// whenever its rounds are played; it must be plain data, a lambda that captures numbers and pointers to tables that
-  /// outlive the schedule. Steps of zero elements are dropped, and a round without any other takes no time.
+  /// Appends `count` rounds: make(k, round) adds the steps of the k-th of them to `round`. A copy of `make` is kept and
+  /// called whenever one of these rounds is played. It must be plain data: a lambda that captures numbers, and pointers
+  /// to tables that outlive the schedule. Steps of zero elements are dropped. A round without steps takes no time.
   template <typename Make>
   void rounds(int count, const Make& make);
 
@@ -85,34 +85,34 @@ class Schedule {
   void round(const Make& make) {
     rounds(1, [make](int, Round& round) { make(round); });
   }
-  /// Appends a round of these steps, which are kept.
+  /// Appends a round of these steps. The schedule stores a copy of them.
   void round(std::span<const Step> steps);
   void round(std::initializer_list<Step> steps) { round(std::span(steps.begin(), steps.size())); }
 
   /// Appends the rounds of `next`. Both use the same scratch, so `next` may overwrite what this schedule left there.
   Schedule& then(const Schedule& next);
 
-  /// The same plan for a group whose rank i is members[i], with all offsets in `in` and `out` increased by `base`
-  /// elements.
+  /// The same plan for some ranks of a group: peer i becomes members[i], and all offsets in `in` and `out` increase by
+  /// `base` elements.
   Schedule on(const Members& members, std::size_t base = 0) const& { return Schedule(*this).on(members, base); }
   Schedule&& on(const Members& members, std::size_t base = 0) &&;
 
-  /// The same plan with `in` replaced by `out`: for a phase that continues on the result.
+  /// The same plan with `in` replaced by `out`: for a phase that continues with the result of an earlier one.
   Schedule in_place() const& { return Schedule(*this).in_place(); }
   Schedule&& in_place() &&;
 
-  /// The same plan as an inner phase: none of its folds completes an element.
+  /// The same plan without Step::last: for a phase whose results are folded further by a later one.
   Schedule partial() const& { return Schedule(*this).partial(); }
   Schedule&& partial() &&;
 
   void use_scratch(std::size_t elements) { scratch_ = scratch_ < elements ? elements : scratch_; }
   std::size_t scratch() const noexcept { return scratch_; }  ///< elements
 
-  /// The number of rounds, including those that turn out to have no steps on this rank.
+  /// The number of rounds, including those that have no steps on this rank.
   int rounds() const noexcept { return rounds_; }
 
-  /// Makes round `number`, from 0 to rounds() - 1: calls take(step) for each of its steps in order, as soon as it is
-  /// made.
+  /// Makes the steps of round `number`, from 0 to rounds() - 1. Calls take(step) for each step in order, as soon as the
+  /// step is made.
   template <typename Take>
   void play(int number, Take&& take) const {
     using Taker = std::remove_reference_t<Take>;
@@ -121,7 +121,7 @@ class Schedule {
         const_cast<void*>(static_cast<const void*>(&take)));
   }
 
-  /// Bytes that the schedule takes, inside and on the heap.
+  /// Bytes of the schedule: sizeof(Schedule) and its memory on the heap.
   std::size_t bytes() const noexcept;
 
  private:
@@ -130,8 +130,8 @@ class Schedule {
   struct Phase {
     MakeRound make;
     int rounds;
-    std::uint32_t at;  // where its function's data begin in room_
-    int changes;       // index of the outermost of its changes; -1: none
+    std::uint32_t at;  // index in room_ where the data of `make` begin
+    int changes;       // index in changes_ of the change that is applied last; -1: none
   };
   struct Change {
     Members members;
@@ -165,14 +165,14 @@ void Schedule::rounds(int count, const Make& make) {
   ::new (static_cast<void*>(add_phase(count, call, sizeof(Make)))) Make(make);
 }
 
-/// All steps of a schedule, for tools and tests: rounds that have none are left out. Memory in proportion to the
-/// steps.
+/// All steps of a schedule, for tools and tests. Rounds without steps are left out. Memory is proportional to the
+/// number of steps.
 using Rounds = std::vector<std::vector<Step>>;
 Rounds all_rounds(const Schedule& schedule);
 
-/// What a rank does in all rounds together, counted as they are made.
+/// Counts of what a rank does in all rounds together. tally() does not store the steps.
 struct Tally {
-  std::size_t rounds = 0;    ///< that have steps
+  std::size_t rounds = 0;    ///< with at least one step
   std::size_t steps = 0;     ///< of any kind
   std::size_t messages = 0;  ///< sent
   std::size_t elements = 0;  ///< sent

@@ -1,4 +1,4 @@
-// Small: a list of plain values that lie inside it while they are few.
+// Small: a list of plain values that allocates no memory while it is short.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// The first N values lie inside the list, so that a short list allocates nothing; a longer one moves to the heap.
+/// Up to N values are stored inside the object. A longer list stores all its values on the heap.
 template <typename T, std::size_t N>
 class Small {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -37,7 +37,7 @@ class Small {
   const T* begin() const noexcept { return data(); }
   const T* end() const noexcept { return data() + size_; }
 
-  /// Appends `more` values, which the caller sets; returns the first of them.
+  /// Appends `more` values without setting them, which the caller must do. Returns a pointer to the first of them.
   T* extend(std::size_t more) {
     if (size_ + more > N) {
       if (beyond_.empty()) beyond_.assign(inside_.begin(), inside_.begin() + static_cast<std::ptrdiff_t>(size_));
@@ -48,7 +48,7 @@ class Small {
   }
   void push_back(T value) { *extend(1) = value; }
 
-  /// Bytes on the heap.
+  /// The bytes of the list on the heap.
   std::size_t allocated() const noexcept { return beyond_.capacity() * sizeof(T); }
 
  private:

@@ -13,21 +13,21 @@ namespace tutti {
 
 enum class Memory : std::uint8_t { in, out, scratch };
 
-/// `count` elements from `offset` on; with a `run`, that many of them lie together, and the next run begins `stride`
-/// elements after the one before it, which may be behind it. The last run may be shorter.
+/// `count` elements from `offset` on. If `run` is not 0, they are runs of `run` contiguous elements. Each run begins
+/// `stride` elements after the beginning of the previous run; `stride` may be negative. The last run may be shorter.
 struct Slice {
   Memory memory = Memory::out;
   std::size_t offset = 0;
   std::size_t count = 0;
-  std::size_t run = 0;        ///< 0: all together
-  std::ptrdiff_t stride = 0;  ///< only where there is a run
+  std::size_t run = 0;        ///< elements of a run; 0: all elements are contiguous
+  std::ptrdiff_t stride = 0;  ///< used only if `run` is not 0
   bool operator==(const Slice&) const = default;
 
-  /// The position of element i.
+  /// The position of the slice's element i in its memory.
   std::size_t at(std::size_t i) const noexcept {
     return run == 0 ? offset + i : offset + i / run * static_cast<std::size_t>(stride) + i % run;
   }
-  /// The number of elements that lie together from element i on.
+  /// The number of contiguous elements from element i on.
   std::size_t together(std::size_t i) const noexcept {
     return run == 0 ? count - i : std::min(count - i, run - i % run);
   }
@@ -35,7 +35,7 @@ struct Slice {
 constexpr Slice in(Range r) noexcept { return {Memory::in, r.offset, r.count}; }
 constexpr Slice out(Range r) noexcept { return {Memory::out, r.offset, r.count}; }
 constexpr Slice scratch(Range r) noexcept { return {Memory::scratch, r.offset, r.count}; }
-/// The same number of elements from the same offset on, in runs.
+/// A slice with the same offset and count, in runs.
 constexpr Slice in_runs(Slice slice, std::size_t run, std::ptrdiff_t stride) noexcept {
   slice.run = run;
   slice.stride = stride;
@@ -72,8 +72,8 @@ constexpr Step fold(Slice into, Slice with, Slice from) noexcept {
 /// A message without elements, and the receive for it; used by barriers.
 constexpr Step notify(int to) noexcept { return {Step::Verb::send, false, true, to, {}, {}, {}}; }
 constexpr Step await(int from) noexcept { return {Step::Verb::recv, false, true, from, {}, {}, {}}; }
-/// The fold `step`, which completes its elements if `is_last`. Every element of a result must be completed once, by
-/// the last fold into it.
+/// The fold `step`, marked as completing its elements if `is_last`. Every element of a result must be completed exactly
+/// once, by the last fold into it.
 constexpr Step last(Step step, bool is_last = true) noexcept {
   step.last = is_last;
   return step;
@@ -84,7 +84,8 @@ inline bool does_nothing(const Step& step) noexcept {
   return step.slice.count == 0 || (step.verb == Step::Verb::copy && step.slice == step.with);
 }
 
-/// Calls each(into, from, count) for every part of a copy that lies together in both slices; positions in elements.
+/// Calls each(into, from, count) for every part of a copy that is contiguous in both slices. `into` and `from` are
+/// positions in elements.
 template <typename Each>
 void each_run(const Slice& into, const Slice& from, Each each) {
   for (std::size_t i = 0; i < into.count;) {
@@ -94,7 +95,7 @@ void each_run(const Slice& into, const Slice& from, Each each) {
   }
 }
 
-/// "recv_reduce 3 out[4,8) = in[4,8) (op) received".
+/// Text such as "recv_reduce 3 out[4,8) = in[4,8) (op) received".
 std::string to_string(const Step& step);
 
 }  // namespace tutti

@@ -11,7 +11,7 @@ void Choices::add(std::shared_ptr<Backend> backend) {
   const std::lock_guard lock(mutex_);
   backends_.push_back(std::move(backend));
   for (const auto& table : all_tables_)
-    // the new backend may change the choice of cached calls
+    // with the new backend, the choice for cached calls may be another one
     for (Slot& slot : table->slots) slot.call.store(no_call, std::memory_order_relaxed);
 }
 
@@ -42,7 +42,7 @@ const Route& Choices::decide(const Collective& call, Signature summary, const st
   return route;
 }
 
-// Linear search: there are only as many distinct routes as rules, requested algorithms and powers of two.
+// Linear search, since there are few distinct routes: they differ by rule, requested algorithm and size of piece.
 const Route& Choices::kept(const Choice& choice, Kind kind) {
   for (const auto& [of, route] : routes_)
     if (of == kind && route.backend == choice.backend && route.algorithm == choice.algorithm &&

@@ -19,8 +19,9 @@
 
 namespace tutti {
 
-/// The backends of a communicator, and the route of each call. A choice depends on the call's signature only, so the
-/// selector is asked once per signature. Any thread, except add(). Routes live as long as this object.
+/// The backends of a communicator, and the route of each call. A choice depends on the call's signature and its kind of
+/// device only, so the selector decides once for each of these. Any thread, except add(). Routes live as long as this
+/// object.
 class Choices {
  public:
   Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says)
@@ -29,7 +30,7 @@ class Choices {
   /// Adds a backend. The built-in plans (PlannedBackend) are added first.
   void add(std::shared_ptr<Backend> backend);
   bool has(std::string_view name) const;
-  /// Hands over the backends. No call may be made afterwards.
+  /// Moves the backends to the caller. No other function may be called afterwards.
   Backends take_backends() noexcept { return std::exchange(backends_, {}); }
 
   /// The route by the rules, or by `wanted` ("gloo/bcube") if it is not empty. Throws Error{invalid, unsupported}.
@@ -53,14 +54,14 @@ class Choices {
     std::atomic<std::uint64_t> call{no_call};
     std::atomic<const Route*> route{nullptr};
   };
-  static constexpr std::uint64_t no_call = ~std::uint64_t{0};  // never a valid summary: no Kind has these bits
+  static constexpr std::uint64_t no_call = ~std::uint64_t{0};  // an empty entry; no signature has these bits
 
-  // True if signature and device kind determine which route is chosen.
+  // True if the signature holds the call's counts and root completely, so that it determines the route.
   static bool is_exact(const Collective& call) noexcept {
     return call.in.count < std::size_t{1} << 35 && call.out.count < std::size_t{1} << 35 && call.root < 1 << 15;
   }
-  // The entries of one kind of device: a power of two of them, by the hash of the summary. Grows while calls that
-  // differ fall on one entry, and is published for threads that only read.
+  // A hash table by signature for one kind of device; its size is a power of two. When two calls collide, a larger
+  // table replaces it, up to most_bits. Threads read it without the mutex.
   struct Table {
     explicit Table(int bits) : shift(64 - bits), slots(std::size_t{1} << bits) {}
     int shift;
@@ -88,12 +89,12 @@ class Choices {
   const std::shared_ptr<const Selector> selector_;
   const Group& group_;
   const int hosts_ = group_.hosts();
-  const bool says_;  // log each choice once
+  const bool says_;  // true: logs each choice once
   Backends backends_;
   std::array<std::atomic<Table*>, 2> tables_{};  // by device kind; null before the first call
 
   mutable std::mutex mutex_;  // guards the members below, writes to tables_, and backends_ except in take_backends()
-  std::vector<std::unique_ptr<Table>> all_tables_;  // and those that others may still read
+  std::vector<std::unique_ptr<Table>> all_tables_;  // also replaced ones, which other threads may still read
   std::list<std::pair<Kind, Route>> routes_;
   std::set<std::tuple<Kind, bool, const Rule*, std::string>> said_;
 };

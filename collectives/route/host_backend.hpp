@@ -1,4 +1,4 @@
-// HostBackend: collectives on host memory as the rules choose them, used to stage device memory.
+// HostBackend: collectives on host memory, chosen by the rules, which the staging of device memory uses.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// The built-in plans and the transport's engines for the ranks of one communicator. It has a group id of its own, so
-/// its messages do not match those of the communicator's calls.
+/// The built-in plans and the transport's own backend for the ranks of one communicator. They use a group id of their
+/// own, so their messages do not match those of the communicator's calls.
 class HostBackend final : public Backend {
  public:
   HostBackend(Transport& wire, Group group, const Settings& settings, std::shared_ptr<const Selector> selector);
@@ -20,7 +20,7 @@ class HostBackend final : public Backend {
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the transport's doorbell serves all engines
+  Fds fds() const noexcept override { return {}; }  // the transport's doorbell wakes for all engines
   bool arm(bool on) override;
   bool polled() const noexcept override;
 

@@ -74,7 +74,7 @@ std::string joined(std::span<const std::string> names) {
   return text;
 }
 
-// The algorithms of a backend for a kind; nullopt: unknown here, since its module cannot be opened.
+// The algorithms of a backend for a kind; nullopt: unknown, for example because its module cannot be opened.
 std::optional<std::vector<std::string_view>> algorithms_of_backend(const std::string& backend, Kind kind,
                                                                    const Settings& settings) {
   if (backend == PlannedBackend::own_name) return algorithms_of(kind);
@@ -224,7 +224,7 @@ std::optional<model::Network> described(std::string_view text) {
   try {
     return rules::network_in(text);
   } catch (const Error&) {
-    return std::nullopt;  // parse_leniently() tells of it
+    return std::nullopt;  // the functions that parse the rules report it
   }
 }
 
@@ -236,7 +236,7 @@ model::Network rules::network_of(const Settings& settings, std::string_view tune
   if (settings.net.empty()) return network;
   const LinkShape shape = parse_link_shape(settings.net);
   const double latency = std::chrono::duration<double>(shape.latency).count();
-  for (const model::Level level : {model::Level::within, model::Level::between}) {  // every rank has a link of its own
+  for (const model::Level level : {model::Level::within, model::Level::between}) {  // each rank has its own links
     model::Link& link = network[level];
     link.latency += latency;
     if (shape.bits_per_second > 0) link.per_byte = std::max(link.per_byte, 8 / shape.bits_per_second);

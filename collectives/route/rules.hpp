@@ -13,9 +13,9 @@
 
 namespace tutti::rules {
 
-/// The backend for device memory by way of the host. It exists in every communicator, like the built-in plans.
+/// The backend that stages device memory through host memory. Every communicator has it, as it has the built-in plans.
 inline constexpr std::string_view staged = "staged";
-/// The source of the rules that tutti brings.
+/// Rule::source of the built-in rules.
 inline constexpr std::string_view built_in_source = "built in";
 
 /// `text` without leading and trailing blanks.
@@ -24,7 +24,7 @@ std::string_view trim(std::string_view text) noexcept;
 /// The non-empty parts of `text` between separators, each trimmed.
 std::vector<std::string_view> words(std::string_view text, char separator);
 
-/// True for transports that connect ranks of one host alone.
+/// True for transports that only connect ranks of the same host.
 constexpr bool stays_on_a_host(std::string_view transport) noexcept {
   return transport == "shm" || transport == "inproc";
 }
@@ -41,19 +41,21 @@ std::vector<Rule> parse_leniently(std::string_view text, std::string_view source
 /// Error{invalid} if it cannot be parsed.
 std::optional<model::Network> network_in(std::string_view text);
 
-/// What messages cost: by the first sentence "network: ..." of the setting `select`; or else of `tuned`, or `otherwise`
-/// (hosts joined by TCP), with the links that the setting `net` gives to all ranks. Sentences of `tuned` that cannot be
-/// parsed are passed over. Throws Error{invalid} for one of `select`.
+/// Returns the network by which costs are estimated. The first sentence "network: ..." of the setting `select` decides.
+/// Without one, the first of `tuned` does, or else `otherwise` (by default: hosts joined by TCP); the setting `net`
+/// then changes the links of this network. Ignores an invalid sentence. Throws Error{invalid} for an invalid `net`.
 model::Network network_of(const Settings& settings, std::string_view tuned,
                           const model::Network& otherwise = model::default_network());
 
-/// The first rule of the settings or of measured rules, as text and with its source, that a job on this machine takes
-/// for such calls before it chooses by cost; empty: none. Throws Error{invalid} for settings that jobs refuse.
+/// Returns the first rule for such calls from the settings or the measured rules, as text with its source. A job on
+/// this machine follows that rule and does not choose by cost. Empty: there is none. Throws Error{invalid} for invalid
+/// settings.
 std::string before_costs(const Facts& facts, const Settings& settings, std::string_view tuned);
 
-/// Throws Error{invalid} if the target's backend does not have its algorithm for the kind (nullopt: for no kind), or
-/// does not have the kind at all. Opens the backend's module if there is one; if it cannot be opened, nothing is
-/// checked, and the communicators that name the backend say why it cannot be used.
+/// Throws Error{invalid} if the target's backend does not have the target's algorithm for the kind, or does not have
+/// the kind at all. Without a kind it is enough if the backend has the algorithm for some kind. Opens the backend's
+/// module if there is one. If the module cannot be opened, checks nothing: communicators that use the backend report
+/// the reason.
 void check_target(std::optional<Kind> kind, const Target& target, const Settings& settings);
 
 }  // namespace tutti::rules

@@ -11,10 +11,10 @@
 namespace tutti {
 namespace {
 
-// Between hosts, and where a host's own ranks use its network, the algorithm of the least cost is taken (see
-// collectives/model), and for v-forms, whose bytes are not known, the one that sends the fewest bytes across hosts.
-// Within a host that has shared memory these thresholds hold, which were measured on two shared cores; `tutti tune`
-// measures other machines.
+// Between hosts, and within a host without shared memory, the algorithm with the least cost is chosen (see
+// collectives/model). For v-forms, whose bytes not all ranks know, it is the one that sends the fewest bytes across
+// hosts. Within a host with shared memory the thresholds below hold. They were measured on two shared cores; `tutti
+// tune` measures other machines.
 constexpr std::string_view built_in =
     "*: .. hosts 2..=planned;"
     "allgather: .. hosts 2..=hierarchical; reduce_scatter: .. hosts 2..=hierarchical;"
@@ -36,7 +36,7 @@ Backend* find(const Backends& backends, std::string_view name) noexcept {
   return nullptr;
 }
 
-// True if the target names the planned backend and no algorithm, so that the built-in rules choose one.
+// True if the target names the built-in plans and no algorithm. Then first_plan() chooses the algorithm.
 bool is_plain_planned(const Target& target) noexcept {
   return target.backend == PlannedBackend::own_name && target.algorithm.empty();
 }
@@ -127,14 +127,15 @@ const model::Network& Selector::network_of(const PlannedBackend& plans) const no
   return plans.hosts().count() == 1 ? network_of_host_ : network_;
 }
 
-// Within a host bytes cost processors and no link, so that a pipeline of short lanes gains nothing.
+// Within a host, sending bytes takes CPU time and uses no link, so a pipeline of short lanes gains nothing.
 model::Limits Selector::limits_of(const PlannedBackend& plans) const noexcept {
   model::Limits limits = limits_;
   if (plans.hosts().count() == 1) limits.least = limits.lane_bytes;
   return limits;
 }
 
-// The algorithm that a rule or the caller names. A plan over a network is cut into the pieces that suit it.
+// The choice of an algorithm that a rule or the caller names. For a built-in plan over a network, also chooses the size
+// of the pieces with the least cost.
 Choice Selector::named(Backend* backend, std::string_view algorithm, const Rule* rule, const Collective& call,
                        const Facts& facts) const {
   Choice choice{backend, algorithm, rule};
@@ -147,16 +148,16 @@ Choice Selector::named(Backend* backend, std::string_view algorithm, const Rule*
   return choice;
 }
 
-// The algorithms that can do the call, the one with the least cost first. None for v-forms, whose bytes not all ranks
-// know.
+// The algorithms that support the call, in ascending order of cost. None for v-forms, because not all ranks know their
+// bytes.
 std::vector<model::Candidate> Selector::by_cost(const Collective& call, const PlannedBackend& plans) const {
   if (call.variable) return {};
   return model::rank_algorithms(call.kind, shape_of(call, plans.hosts()), size_of(common_dtype(call)),
                                 network_of(plans), limits_of(plans));
 }
 
-// The built-in plan of the least cost over a network, else the one that the built-in rules select. `by` is the rule
-// that asks for a plan; null: the caller does.
+// Over a network the built-in plan with the least cost, otherwise the plan that the built-in rules select. `by` is the
+// rule that is reported for a choice by cost, or null.
 Choice Selector::first_plan(const Collective& call, const Facts& facts, const Backends& backends,
                             const Rule* by) const {
   Backend* const plans = find(backends, PlannedBackend::own_name);
@@ -186,7 +187,7 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
   if (const Status able = backend->supports(call, target.algorithm); !able.ok())
     throw Error(able.cause(), std::string(able.text()));
   if (is_plain_planned(target)) return first_plan(call, facts, backends, nullptr);
-  // The algorithm's name as a view into `wanted`, which outlives `target`.
+  // A view of the algorithm's name in `wanted`, because `target` is destroyed at the end of this function.
   const std::string_view word = rules::trim(wanted);
   const auto algorithm = target.algorithm.empty() ? std::string_view() : rules::trim(word.substr(word.find('/') + 1));
   return named(backend, algorithm, nullptr, call, facts);

@@ -49,21 +49,21 @@ struct Rule {
   bool matches(const Facts& facts) const noexcept;
 };
 
-/// What rules may name.
+/// The names that rules may use.
 struct Known {
-  std::span<const std::string> backends;  ///< besides the built-in plans
-  const Settings& settings;               ///< say where modules are
+  std::span<const std::string> backends;  ///< the names of backends, without the built-in plans
+  const Settings& settings;               ///< contain the folders of modules
 };
 
 /// Parses rules like "allreduce: ..64K=recursive_doubling, 64K.. ranks 3.. hosts 2..=ring; *: 1M.. on cpu=mpi", of
 /// the form KIND: BYTES [ranks SPAN] [hosts SPAN] [on cpu|cuda] = [BACKEND/]ALGORITHM | BACKEND. A single name is an
 /// algorithm of the built-in plans if there is one of that name, else a backend. `source` is copied into each rule.
-/// A sentence "network: ..." is no rule, and is passed over. Throws Error{invalid} that quotes the part it cannot
-/// parse, or that names what its backend does not have (see rules::check_target), and lists the valid names.
+/// A sentence "network: ..." is no rule; it is only checked. Throws Error{invalid}, which quotes the part that cannot
+/// be parsed, or names what the backend does not have (see rules::check_target) and lists the valid names.
 std::vector<Rule> parse_rules(std::string_view text, std::string_view source, const Known& known);
 std::string to_string(const Rule& rule);
 
-/// Parses a target as rules and CallOptions::algorithm write it. Throws Error{invalid}.
+/// Parses a target in the syntax of rules and of CallOptions::algorithm. Throws Error{invalid}.
 Target parse_target(std::string_view text, std::optional<Kind> kind, std::span<const std::string> backends);
 
 class PlannedBackend;
@@ -76,7 +76,7 @@ struct Choice {
   std::string_view algorithm;  ///< as given by the rule or the caller; empty: the backend's default
   const Rule* rule = nullptr;  ///< null: no rule matched
   std::size_t piece = 0;       ///< see Call::piece
-  bool by_cost = false;        ///< the plan of the least cost
+  bool by_cost = false;        ///< true: the built-in plan with the least estimated cost
 };
 
 class Selector {
@@ -86,8 +86,7 @@ class Selector {
   /// skipped.
   Selector(const Settings& settings, std::string_view tuned, std::vector<std::string> backends);
 
-  /// What messages cost, by which algorithms between hosts are chosen: a sentence "network: ..." of the setting
-  /// `select` or of `tuned` says it, as model::parse_network() takes it, or else the setting `net`, or else nobody.
+  /// The network by whose costs algorithms between hosts are chosen; see rules::network_of().
   const model::Network& network() const noexcept { return network_; }
 
   const std::vector<Rule>& rules() const noexcept { return rules_; }
@@ -100,16 +99,17 @@ class Selector {
     bool by_user = false;   ///< whether the setting `select` names it
   };
   std::vector<Named> named(int size, int hosts) const;
-  /// True at the first call with this name, which tells the user that the rules for a backend are passed over. Any
-  /// thread.
+  /// True for the first call with this name: the caller then warns the user that the rules for this backend are
+  /// ignored. Any thread.
   bool is_first_to_tell(const std::string& backend) const;
 
-  /// The target of the first matching rule whose backend exists and supports the call; else the first backend that
-  /// supports it.
+  /// Returns the target of the first matching rule whose backend exists and supports the call, or else the first
+  /// backend that supports the call. If plans are chosen by cost, the cheapest plan replaces a built-in rule's
+  /// algorithm.
   Choice choose(const Collective& call, const Facts& facts, const Backends& backends) const;
 
-  /// The target `wanted`, without using the rules, except to choose the algorithm of the built-in plans if none is
-  /// named. Throws Error{invalid, unsupported} with the reason.
+  /// Returns the target `wanted`, regardless of the rules. If it names the built-in plans and no algorithm, chooses one
+  /// by cost or by the built-in rules. Throws Error{invalid, unsupported} with the reason.
   Choice require(std::string_view wanted, const Collective& call, const Facts& facts, const Backends& backends) const;
 
   /// One line: "planned/ring: rule '...' (built in); not chosen: ...".
@@ -120,7 +120,7 @@ class Selector {
   Choice first_plan(const Collective& call, const Facts& facts, const Backends& backends, const Rule* by) const;
   Choice named(Backend* backend, std::string_view algorithm, const Rule* rule, const Collective& call,
                const Facts& facts) const;
-  /// Messages go over a network, so that plans are chosen by their cost.
+  /// True if messages go over a network; then plans are chosen by their cost.
   bool uses_network(const Facts& facts) const noexcept { return facts.hosts > 1 || host_uses_network_; }
   const model::Network& network_of(const PlannedBackend& plans) const noexcept;
   model::Limits limits_of(const PlannedBackend& plans) const noexcept;
@@ -129,9 +129,9 @@ class Selector {
 
   std::vector<std::string> known_;
   std::vector<Rule> rules_;
-  model::Network network_, network_of_host_;  // the second for hosts whose own ranks use their network
+  model::Network network_, network_of_host_;  // the second for communicators of one host without shared memory
   model::Limits limits_;
-  bool host_uses_network_ = false;  // also between ranks of one host, by the setting `transport`
+  bool host_uses_network_ = false;  // the setting `transport` has no shared memory, so ranks of a host use a network
   std::size_t built_in_ = 0;        // index of the first built-in rule
   mutable std::mutex mutex_;
   mutable std::set<std::string> told_;  // the arguments of is_first_to_tell(); guarded by mutex_

@@ -55,7 +55,7 @@ std::string read_tuning(const Settings& settings) {
   std::error_code none;
   if (settings.tuning == "auto" && !std::filesystem::exists(path, none)) return {};
   try {
-    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // of editors on Windows
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // some editors on Windows write it
     std::string text = read_text(path, longest_tuning);
     if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     return text;

@@ -10,17 +10,17 @@
 
 namespace tutti {
 
-/// Looks for its message among those that have arrived.
+/// A receive from any rank that has not matched a message yet.
 class AnySourceReceive {
  public:
   virtual ~AnySourceReceive() = default;
-  /// Returns true once it has matched a message; it is not called again. Token held.
+  /// Tries to match a message that has arrived. Returns true if it did; it is not called again then. Token held.
   virtual bool match() = 0;
 };
 
-/// Tries the pending receives in every turn, and when a thread waits for one of them. Receives with the same tag
-/// match in the order of their calls. The messages arrive through the transport, whose descriptors signal them. Token
-/// held.
+/// Tries to match the pending receives, in every turn and when a thread waits for one of them. Receives with the same
+/// tag match in the order of their calls. This engine has no descriptors: the messages arrive over the transport, whose
+/// descriptors report them. Token held.
 class AnySource final : public Engine {
  public:
   void add(const Tag& tag, AnySourceReceive& one) {

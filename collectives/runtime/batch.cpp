@@ -20,14 +20,14 @@ void Batch::add(Operation& operation) {
   operations_.push_back(&operation);
 }
 
-// Completion callbacks run without the token, on any thread that drives; a waiting thread detects completion in
-// look().
+// The callbacks run later, without the token, on any thread that drives. A thread that waits for the batch does not
+// depend on them: look() detects the completion.
 void Batch::follow() {
   open_ = works_.size();
   for (const Work& work : works_) work.then([self = Ref<Batch>(*this)](const Status&) { self->one_ended(); });
 }
 
-// The batch may complete before all operations have started; then only the launcher's handle keeps it alive.
+// `self` keeps the batch alive, since it may complete before all operations have started.
 bool Batch::start() {
   const Ref<Batch> self(*this);
   for (Operation* const one : operations_) one->start();

@@ -16,16 +16,17 @@
 
 namespace tutti {
 
-/// Starts its operations in order, under one hold of the token. Done when all are done; fails with the failure of the
-/// first one that failed. Each operation has its own deadline and is cancelled like any other call.
+/// Starts its operations in order, without releasing the token in between. Done when all operations are done. If some
+/// fail, the batch fails with the error of the first one in order. Each operation has its own deadline and is cancelled
+/// like any other call.
 class Batch final : public WorkState, public Startable {
  public:
   using Spare = Pool<Batch>;
-  /// Returns to `spare`, which `keeper` keeps alive, when it is done and all handles are dropped.
+  /// When the batch is done and all its handles are dropped, it is given to `spare`, which `keeper` keeps alive.
   void prepare(std::shared_ptr<Driver> keeper, Spare& spare, std::uint64_t group, bool is_detached);
   /// Packs several calls into one. The batch owns the packed call, and unpacks its result.
   Collective& pack(std::span<const Collective> calls, const Group& group);
-  /// Adds a prepared operation and takes its first handle. Before the launch.
+  /// Adds a prepared operation, and keeps a handle of it. Before the launch.
   void add(Operation& operation);
   /// Called after the last add(). From here on the batch completes when all operations have completed.
   void follow();

@@ -19,14 +19,15 @@
 namespace tutti {
 namespace {
 
-// for resources that backends release in the background at the end: a library's communicator, memory
+// How long the destructor waits for resources that backends release on a background thread, such as device memory.
 constexpr Seconds patience{5.0};
 
-// The core this rank returns to, if the ranks fill the cores that all of them may use; otherwise -1.
+// Returns the core that this rank's waiting threads move back to, if the ranks of this host have the same affinity mask
+// and are at least as many as its cores; otherwise -1.
 int home_core(int index, const Wiring& wiring) {
   if (!wiring.same_cores || wiring.local_ranks < wiring.local_cores) return -1;
   const std::vector<int> cores = binding_order(allowed_cores());
-  // the affinity mask contains all of them, without a CPU quota
+  // false if a CPU quota allows fewer cores than the affinity mask has
   const bool all = static_cast<int>(cores.size()) == wiring.local_cores;
   return all && cores.size() > 1 ? cores[static_cast<std::size_t>(index) % cores.size()] : -1;
 }
@@ -68,7 +69,7 @@ Context::Context(const Bootstrap& bootstrap)
   };
   progress_ = std::make_unique<Progress>(*wiring_.transport, hooks, cores);
   progress_->start();
-  progress_->notice();                      // handle what was reported while connecting
+  progress_->notice();                      // handles the failures and messages reported while connecting
   if (store_) store_->hurry(Seconds(0.5));  // from here on the store is only asked after a failure; limit the wait
 }
 
@@ -77,7 +78,7 @@ void Context::delete_elsewhere(Context* context) noexcept {
     start_thread("ends a rank", [context] { delete context; }).detach();
   } catch (const Error& error) {
     log(LogLevel::warn, std::string(error.what()) + ". The rank's connections stay open.", context->rank_);
-    deferred_release(std::shared_ptr<Context>(context));  // once that has a thread
+    deferred_release(std::shared_ptr<Context>(context));  // the background thread for releases deletes it
   }
 }
 
@@ -94,7 +95,7 @@ Context::~Context() {
     [[maybe_unused]] auto* transport = wiring_.transport.release();
     return;
   }
-  progress_->stop();          // which handles news until then
+  progress_->stop();          // handles the last news
   wiring_.transport.reset();  // sends goodbyes
   wait_for_deferred_releases(deadline_in(patience));
 }
@@ -113,7 +114,7 @@ std::shared_ptr<GroupState> Context::add_group(Group group) {
 
 void Context::add_group(const std::shared_ptr<GroupState>& state, std::vector<Early>& early) {
   std::lock_guard lock(groups_mutex_);
-  if (groups_.size() >= sweep_groups_at_) {  // seldom enough to cost each group little
+  if (groups_.size() >= sweep_groups_at_) {  // rarely, so the cost per group is small
     std::erase_if(groups_, [](const auto& entry) { return entry.second.expired(); });
     sweep_groups_at_ = 2 * groups_.size() + 64;
   }
@@ -150,7 +151,8 @@ std::vector<std::shared_ptr<GroupState>> Context::groups() {
   return alive;
 }
 
-// The entry stays for a while: messages for the group that are under way are not those of a group to come.
+// The entry stays, expired, until the next sweep, so that deliver() drops late messages for this group. It would keep
+// messages for an unknown group, as this rank may make that group later.
 void Context::forget_group(std::uint64_t id) noexcept {
   const std::lock_guard lock(groups_mutex_);
   if (const auto found = groups_.find(id); found != groups_.end()) found->second.reset();
@@ -166,7 +168,7 @@ void Context::drop_engines(std::vector<std::shared_ptr<Engine>> leaving) {
   if (fork_generation() == generation_)
     progress_->drop_unused(std::move(leaving));
   else
-    keep_for_ever(std::move(leaving));  // they are the parent's
+    keep_for_ever(std::move(leaving));  // in a forked child: the engines belong to the parent
 }
 
 void Context::notify(GroupState& group, const std::shared_ptr<Backend>& backend) {

@@ -26,10 +26,10 @@
 
 namespace tutti {
 
-/// What reaches each rank, in words: "self", "shm", "tcp". Most ranks have the same few.
+/// For each rank, the name of the transport that reaches it: "self", "shm", "tcp". Equal texts are stored once.
 class Routes {
  public:
-  /// Appends that of the next rank.
+  /// Appends the text of the next rank.
   void add(const std::string& text);
   const std::string& operator[](int rank) const { return texts_[numbers_.at(static_cast<std::size_t>(rank))]; }
 
@@ -49,11 +49,12 @@ struct Wiring {
   bool same_cores = true;             ///< whether their affinity masks are equal
 };
 
-/// Chooses a transport for each pair of ranks, and connects. Collective over the job; first adopts rank 0's settings
-/// (see connect.cpp). Throws Error.
+/// Adopts rank 0's settings (see connect.cpp), chooses a transport for each pair of ranks, and connects them.
+/// Collective over the job; blocks. Throws Error.
 Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener);
 
-/// Threads: launch(), fail() and the group functions may be called by any thread, the others with the token held.
+/// One rank's connection to a job. Threads: functions that start or fail calls, or that concern groups, may be called
+/// by any thread. Only the holder of the progress token may call a function that says "Token held".
 class Context final : public Driver,
                       private TransportListener,
                       private ProgressHooks,
@@ -82,7 +83,7 @@ class Context final : public Driver,
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
   std::int64_t native() const noexcept { return native_; }
 
-  /// The receives that wait for a message from any rank. Token held.
+  /// The engine for receives from any rank; the first call creates it. Token held.
   AnySource& any_source();
 
   /// Runs `task` with the token held, and returns when it has run. Exceptions of `task` are rethrown here. Any
@@ -94,26 +95,26 @@ class Context final : public Driver,
   void send_control(const GroupState& group, int to, ConstBytes message);
   static constexpr std::size_t most_control = Transport::max_control - 16;
 
-  /// Makes progress on `engine` until the context is its last owner.
+  /// Drives `engine` until the context is its last owner. Any thread.
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
-  /// Destroys engines that have no other owner, soon; also `leaving`, those of a communicator that ends.
+  /// Releases `leaving`, the engines of a communicator that ends, and soon destroys all engines without another owner.
   void drop_engines(std::vector<std::shared_ptr<Engine>> leaving);
 
-  /// As add_engine(), for a backend that performs calls of `group` and is notified when the group fails.
+  /// As add_engine(), for a backend that performs calls of `group`. The backend is cancelled when the group fails.
   void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
     group.note_other_backend();
     add_engine(backend);
     notify(group, backend);
   }
-  /// Notifies the backend when the group fails, and drives it no more than its transport does.
+  /// Registers `backend` to be cancelled when the group fails. Does not drive it: its transport does.
   void notify(GroupState& group, const std::shared_ptr<Backend>& backend);
 
-  /// The id of a group made by its members (world ranks) alone: equal on all members, and different for each group.
+  /// The id of a group that only its members (world ranks) create: equal on all members, different for each group.
   std::uint64_t next_group_id(std::span<const int> members, std::string_view name);
 
-  /// Registers a group and fills in its members' hosts.
+  /// Registers a group and sets its table of hosts.
   std::shared_ptr<GroupState> add_group(Group group);
-  /// The communicator has ended on this rank.
+  /// Called when the communicator is destroyed on this rank.
   void forget_group(std::uint64_t id) noexcept;
 
   /// Throws Error{invalid} in a forked child.
@@ -126,16 +127,17 @@ class Context final : public Driver,
     return progress_->launch_now(std::move(start));
   }
   void begun(Ref<Operation> operation);           // called by Operation::start
-  Ref<Operation> finished(Operation& operation);  // called by Operation::finish
-  /// Reports a failure `why` of an operation of `group`. It is handled after the causes that have arrived, and
-  /// ignored if one of them has failed the group already. Token held.
+  Ref<Operation> finished(Operation& operation);  // called by Operation::end
+  /// Reports that an operation of `group` failed with `why`. The report is handled after the causes that have arrived,
+  /// and ignored if one of them has failed the group. Token held.
   void trouble(std::shared_ptr<GroupState> group, const Status& why);
-  /// Fails the calls of `group`, which has failed, that need more than what has arrived. Token held.
+  /// For a failed group: soon receives what has arrived, and then fails the calls that are still running. Token held.
   void settle(std::shared_ptr<GroupState> group);
-  /// Finishes a failed operation after all causes that have arrived are handled, so that the first cause is reported.
+  /// Finishes a failed operation after all causes that have arrived are handled, so that it reports the first cause.
   void postpone(Ref<Operation> operation, const Status& status);
 
-  /// Fails the communicator `why.group` on all ranks; 0: every communicator that contains rank `why.culprit`.
+  /// Fails the communicator `why.group` on all ranks. If that is 0, fails every communicator that contains the world
+  /// rank `why.culprit`, or all communicators if the culprit is below 0.
   void fail(const Cause& why);
 
   // Driver
@@ -166,12 +168,12 @@ class Context final : public Driver,
   void ask_store(const std::function<void()>& question) noexcept;
   void take_what_has_arrived(int lost = -1);
   bool has_running(const GroupState& group) const;
-  bool has_running_elsewhere(int rank) const;  // calls with that rank on backends besides the transport's own
+  bool has_running_elsewhere(int rank) const;  // true: a call with `rank` may run on a backend with another engine
   void end_group(GroupState& group, const Status& why);
   void end_backends(const GroupState& group);
   std::vector<std::shared_ptr<GroupState>> groups();
-  std::shared_ptr<GroupState> group_of(std::uint64_t id);  // null: this rank has none of that id any more, or not yet
-  // watchdog.cpp: asks ranks about their calls when one takes long
+  std::shared_ptr<GroupState> group_of(std::uint64_t id);  // null: not made yet on this rank, or already destroyed
+  // watchdog.cpp: when a call takes long, asks other ranks which calls they have made
   void ask(Operation& operation, Clock::time_point now);
   const std::vector<int>& whom_to_ask(const Operation& operation);
   void tell_askers(const Operation& operation, Clock::time_point now);
@@ -188,7 +190,7 @@ class Context final : public Driver,
   std::string lacking(const Operation& operation, int& first) const;
 
   int rank_, size_;
-  std::uint32_t generation_ = 0;  // see core/fork.hpp; differs in a forked child
+  std::uint32_t generation_ = 0;  // see tutti/fork.hpp; differs in a forked child
   Settings settings_;
   bool checks_messages_ = true, verifies_each_call_ = false;
   std::shared_ptr<Store> store_;
@@ -199,10 +201,10 @@ class Context final : public Driver,
 
   std::mutex groups_mutex_;
   std::unordered_map<std::uint64_t, std::weak_ptr<GroupState>> groups_;
-  std::size_t sweep_groups_at_ = 64;                   // how many there are when ended ones are removed
+  std::size_t sweep_groups_at_ = 64;                   // size of groups_ at which ended groups are removed
   std::vector<Cause> ended_;                           // all causes so far, for groups made later
   std::map<std::uint64_t, std::vector<Early>> early_;  // control messages for groups that this rank has not made yet
-  std::map<std::string, std::uint64_t> named_;         // by members and name: how many groups were made of them
+  std::map<std::string, std::uint64_t> named_;         // by members and name: the number of such groups made so far
 
   std::mutex news_mutex_;
   std::vector<Cause> causes_;
@@ -211,7 +213,7 @@ class Context final : public Driver,
   std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token held
   std::vector<std::shared_ptr<GroupState>> settling_;                    // token held
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held
-  Inbox reading_;                                                        // what news() handles; token held
+  Inbox reading_;                                     // the messages that news() is handling; token held
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
 
   std::vector<Ref<Operation>> running_;    // token held

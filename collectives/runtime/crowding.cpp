@@ -38,11 +38,11 @@ void Crowding::look(Clock::time_point now) {
     seen_ = false;
 }
 
-// Where the looks see nothing (the ranks may use a part of the cores only, or a quota ends their time), forgetting is a
-// trial that costs a time slice, or the rest of a quota's period. So one that begins soon after the last was forgotten,
-// measured by what it cost, is remembered for twice as long.
+// The counts of runnable threads show no neighbours if the ranks may use only some of the machine's cores, or if a CPU
+// quota stops them. Then, after forgetting, the next spin costs a time slice or the rest of the quota's period. A
+// loss that begins soon after the last one was forgotten is remembered twice as long, up to longest_memory.
 //
-// Where ranks outnumber their cores, a lost time slice went to another rank and says nothing of other programs.
+// If ranks outnumber their cores, a lost time slice went to another rank and is no sign of other programs.
 void Crowding::spent(Clock::duration time, Clock::time_point now) {
   if (time < time_slice || ranks_ > room_) return;
   if (!seen_ && until_ != Clock::time_point{}) {

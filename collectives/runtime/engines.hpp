@@ -14,7 +14,7 @@ class Engines {
   explicit Engines(Transport& wire) : wire_(wire) {}
 
   void add(std::shared_ptr<Engine> engine) { others_.push_back(std::move(engine)); }
-  /// Poll all engines from here on, because a descriptor could not be watched.
+  /// Makes polled() return true from now on. Called if a descriptor could not be watched.
   void poll_all() noexcept { deaf_ = true; }
   /// Destroys engines with no other owner; closing their descriptors removes them from the epoll sets.
   void drop_unused() {

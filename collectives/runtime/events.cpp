@@ -25,7 +25,7 @@ void watch_for(int epoll, int fd, std::uint32_t events) {
   checked(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
-// Kernels before 5.11 lack epoll_pwait2(); there it takes two calls.
+// Kernels before 5.11 lack epoll_pwait2(). There ppoll() waits, and epoll_wait() reads the events.
 int wait_for_events(int epoll, std::span<epoll_event> events, std::chrono::nanoseconds limit) noexcept {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(limit);
   const timespec timeout{seconds.count(), (limit - seconds).count()};

@@ -20,7 +20,7 @@ int wait_for_events(int epoll, std::span<epoll_event> events, std::chrono::nanos
 
 /// Makes an eventfd readable.
 void signal(int event) noexcept;
-/// Makes it unreadable.
+/// Resets an eventfd, so that it is not readable.
 void drain(int event) noexcept;
 
 }  // namespace tutti

@@ -1,4 +1,4 @@
-// How a context hears of failures, tells the other ranks, and ends the calls that they concern.
+// How a context learns of failures, sends them to the other ranks, and ends the calls that they concern.
 #include <time.h>
 
 #include <algorithm>
@@ -12,16 +12,16 @@ namespace tutti {
 namespace {
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
-constexpr std::string_view any_failure_key = "failures";  // set if there is one for any group
+constexpr std::string_view any_failure_key = "failures";  // set once the failure of any group is published
 
-// A lost rank is a cause for all communicators; any other failure is one for this group only.
+// The loss of a rank concerns all communicators with that rank; any other failure concerns this group only.
 Cause cause_for(const GroupState& group, const Status& why) {
   Cause cause = why.cause();
   if (cause.code != Code::peer_lost) cause.group = group.group().id;
   return cause;
 }
 
-/// The processor time of this thread.
+/// The CPU time that this thread has used.
 Seconds own_time() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -65,7 +65,8 @@ void Context::control(int from, ConstBytes message) {
 }
 
 void Context::news() {
-  // A failure here may be the consequence of another one, whose cause was sent earlier: receive it first.
+  // A failure on this rank may be the consequence of a failure on another rank, whose cause was sent earlier.
+  // This receives what has arrived.
   if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
   std::vector<std::shared_ptr<GroupState>> joined_late;
@@ -91,8 +92,8 @@ void Context::news() {
   for (const auto& group : joined_late) end_backends(*group);
 }
 
-// Takes what a lost rank gave before its end, sends the cause to all ranks before anything is closed, then fails the
-// groups concerned.
+// If a rank is lost, first receives the messages that it sent before its end. Then sends the cause to all ranks, before
+// any link is closed, and fails the groups concerned.
 void Context::act_on(const Cause& why) {
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
   {
@@ -146,7 +147,7 @@ std::optional<Cause> Context::published(std::uint64_t group) noexcept {
   return found;
 }
 
-// The store's process is gone after the first failed request; it is not asked again.
+// After the first failed request the store counts as gone, and no further request is made.
 void Context::ask_store(const std::function<void()>& question) noexcept {
   if (!store_ || store_gone_) return;
   try {
@@ -157,10 +158,10 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
   }
 }
 
-// A rank that ends by _exit, or is killed after its last call, had given all that these calls need: they complete.
-// The ranks that live may go on for long, so this ends after some of this thread's own time: time in which others have
-// the core does not count. Devices and threads of other libraries complete calls without this thread, so it keeps
-// looking while calls with the lost rank run there.
+// A rank that ended by _exit(), or was killed after its last call, had sent all data that the calls here need from it;
+// they complete in this function. The other ranks may go on sending for long, so it stops after 20 ms of this thread's
+// CPU time; time in which other threads have the core does not count. Devices and threads of other libraries complete
+// calls without this thread, so it goes on polling while such calls with the lost rank run.
 void Context::take_what_has_arrived(int lost) {
   constexpr Seconds most(0.02);
   for (const Seconds begin = own_time(); own_time() - begin < most;) {
@@ -191,8 +192,8 @@ void Context::end_group(GroupState& group, const Status& why) {
     if (&operation->group() == &group && !operation->done()) operation->cancel(group.poison());
 }
 
-// For all backends of a group that ends, also those without a running call: their peers may wait for them to release
-// shared memory.
+// Cancels all backends of a failed group, also those without a running call: other ranks may wait until such a backend
+// releases shared memory.
 void Context::end_backends(const GroupState& group) {
   const Status why = group.poison();
   for (const auto& backend : group.backends()) backend->cancel(why);

@@ -7,7 +7,7 @@ namespace tutti {
 
 std::uint32_t GroupState::begin(Signature call) {
   if (++sequence_ == 0) ++sequence_;  // 0 is reserved for point-to-point calls
-  // Sizes are powers of two, so what is remembered keeps its place.
+  // Doubling leaves the records at their indices, since all numbers so far are smaller than the old size.
   if (sequence_ == recent_.size() && sequence_ < most_recent) recent_.resize(2 * recent_.size());
   recent_[sequence_ & (recent_.size() - 1)] = {sequence_, call};
   return sequence_;
@@ -27,7 +27,7 @@ bool GroupState::begun(std::uint32_t sequence, Signature& call) const {
 
 void GroupState::note_question(int world_rank, Clock::time_point now, Clock::time_point launched) {
   Answer& answer = answers_[world_rank];
-  if (answer.asked < launched) answer.asked = now;  // one about an earlier call may never be answered
+  if (answer.asked < launched) answer.asked = now;  // a question about an earlier call may never be answered
 }
 
 void GroupState::note_answer(int world_rank, std::uint32_t begun, const CallRecord& completed) {

@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-/// In the order of their arrival. Keeps its memory when it is emptied, so that messages which come regularly take none.
+/// A queue in the order of arrival. clear() keeps the memory, so that later messages need no allocation.
 class Inbox {
  public:
   void put(int from, ConstBytes message) {

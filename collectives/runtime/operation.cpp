@@ -34,12 +34,12 @@ bool Operation::start() {
   });
 }
 
-// What a rank gave before it was lost is taken as if it were still there.
+// A call on a failed communicator still completes if all the messages that it needs were sent before the failure.
 void Operation::begin_after_failure() {
   if (group_->takes_arrivals() && !on_device_ && takes()) {
     begin();
   } else {
-    if (numbered_) group_->take_arrivals(false);  // backends count the calls that they start: none may be left out
+    if (numbered_) group_->take_arrivals(false);  // backends count calls: after a gap they can start none
     finish(group_->poison());
   }
   if (!done() || numbered_) context_->settle(group_->shared_from_this());
@@ -87,8 +87,8 @@ void Operation::keep(std::shared_ptr<const void> owner) noexcept {
   detach_when_dropped();
 }
 
-// Called last, since the owner's destructor may be slow. Device memory is released on another thread: freeing it may
-// wait for the device.
+// Called last, since the owner's destructor may be slow. Device memory is released on another thread, because freeing
+// it may wait for the device.
 void Operation::let_owner_go() noexcept {
   std::shared_ptr<const void> owner = std::move(keep_);
   if (on_device_) deferred_release(std::move(owner));  // moved, so that no copy is destroyed here
@@ -105,7 +105,7 @@ void Operation::come_after(Accelerator& gpu, const Stream& stream) {
   gpu.record(*ready_, stream);
 }
 
-// Pairs with finish(), which completes first and then reads joined_.
+// Pairs with end(), which completes the operation first and then reads joined_.
 void Operation::join(const Stream& stream) {
   Accelerator& gpu = accelerator(context_->settings());
   joined_.store(true);
@@ -158,7 +158,7 @@ void CollectiveOperation::prepare_all_but_call(Home&& home, Spare& spare, const 
   }
 }
 
-// Copies single fields: most calls have no counts to move.
+// Copies the fields one by one, since most calls have no counts to move.
 void CollectiveOperation::take_over(const Parts& parts) {
   Collective& call = parts.call;
   what.kind = call.kind;
@@ -266,7 +266,7 @@ bool CollectiveOperation::is_ready() {
   return verified_ && route_ != nullptr;
 }
 
-// Calls are given to backends in launch order, while verifications may finish in any order.
+// Backends get the calls in launch order, although verifications may end in any order.
 void CollectiveOperation::start_those_ready(GroupState& group) {
   auto& unstarted = group.unstarted();
   while (!unstarted.empty()) {
@@ -305,7 +305,7 @@ void CollectiveOperation::trouble(const Status& why) {
 }
 
 void CollectiveOperation::ended(const Status& status) {
-  if (!status.ok()) tracker = nullptr;  // what it points to may go before this operation
+  if (!status.ok()) tracker = nullptr;  // the object that it points to may be destroyed before this operation
   if (begun_ == nullptr)
     finish(status);
   else if (status.ok())

@@ -1,5 +1,5 @@
-// Operation: one launched call, CollectiveOperation: one that a backend performs, and GroupState, the state shared by
-// the calls of a communicator.
+// Operation: one launched call. CollectiveOperation: a call that a backend performs. GroupState: the state that the
+// calls of a communicator share.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace tutti {
 class CollectiveOperation;
 class Context;
 
-/// What one rank remembers of a call.
+/// A call as a rank remembers it: its number in the communicator, and its signature.
 struct CallRecord {
   std::uint32_t sequence = 0;
   Signature call;
@@ -52,15 +52,15 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   const CallRecord& last_completed() const noexcept { return completed_; }
   std::uint32_t last_begun() const noexcept { return sequence_; }
 
-  /// This rank's knowledge of the calls of another one. It comes from the other's answers to the watchdog's questions,
-  /// or from ranks that wait for the other.
+  /// What this rank knows of the calls of another rank X. The sources are X's answers to the watchdog's questions, and
+  /// reports of ranks that wait for X.
   struct Answer {
-    Clock::time_point at{};     ///< when what is known was so
-    Clock::time_point asked{};  ///< of the first question that it has not answered yet; none: the epoch
-    std::uint32_t begun = 0;    ///< number of the latest call that it had made then; 0: none
-    int told_by = -1;           ///< the rank that said so; -1: it has answered itself
-    bool is_silent = false;     ///< what is known is that it does not answer
-    CallRecord completed;
+    Clock::time_point at{};     ///< the time at which the members below were true
+    Clock::time_point asked{};  ///< time of the first question that X has not answered yet; the epoch: there is none
+    std::uint32_t begun = 0;    ///< number of the latest call that X had made at that time; 0: none
+    int told_by = -1;           ///< the rank that reported it; -1: X itself
+    bool is_silent = false;     ///< true: a rank reported that X does not answer
+    CallRecord completed;       ///< the latest call that X had completed at that time
     bool has_made(std::uint32_t sequence) const noexcept {
       return begun != 0 && static_cast<std::int32_t>(begun - sequence) >= 0;
     }
@@ -69,8 +69,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Records the rank's answer: the latest call that it has made, and the latest that it has completed. Allocates at
   /// the first answer of a rank only.
   void note_answer(int world_rank, std::uint32_t begun, const CallRecord& completed);
-  /// Records what `teller` said of the rank, which was so at `at`: the latest call that it had made, or (`silent`) that
-  /// it does not answer. A later word stands. What `teller` said of others before is forgotten.
+  /// A report of rank `teller` about rank `about`, true at time `at`: the latest calls that `about` had made and
+  /// completed or, if `silent`, that `about` does not answer. note_hearsay() ignores a report that is older than what
+  /// is known of `about`, and forgets what `teller` reported about other ranks. `about` -1: the report names no rank.
   struct Hearsay {
     int teller = -1, about = -1;
     Clock::time_point at{};
@@ -79,27 +80,27 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     CallRecord completed;
   };
   void note_hearsay(const Hearsay& word);
-  /// Null if nothing has been heard of the rank since then.
+  /// What is known of the rank; null if that is older than `since`, or if the rank is known not to answer.
   const Answer* answer_of(int world_rank, Clock::time_point since) const;
-  /// The end of a chain of ranks that wait for one another: a rank that was known not to have made the call within the
-  /// last seconds, or else one that does not answer; and when that was so. -1: none is known.
+  /// The end of a chain of ranks that wait for one another in a call. Preferably it is a rank that had not made the
+  /// call at time `at`, at most 6 s ago; otherwise a rank that does not answer. Rank -1: no such rank is known.
   struct End {
     int rank = -1;
     Clock::time_point at{};
     bool is_silent = false;
   };
   End end_of_chain(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
-  /// All ranks that are known not to have made the call, or not to answer, as above; in ascending order.
+  /// All such ends: the ranks that are known not to have made the call, or not to answer; in ascending order.
   std::vector<int> ends_of_chains(std::uint32_t sequence, Clock::time_point since, Clock::time_point now) const;
 
-  /// The ranks that wait for this one in a late call, and the end of the chain that they were told.
+  /// For a call that takes long: the ranks that wait for this rank in it, and the end of the chain last told to them.
   struct Late {
     std::vector<int> askers;  // world ranks
     End told;
   };
-  /// Made when it is first asked for; lasts until the call has completed.
+  /// Creates the entry if there is none. The entry is removed when the call has completed.
   Late& late(std::uint32_t sequence) { return late_[sequence]; }
-  /// Null: nobody has asked.
+  /// Null: no rank has sent a question about this call.
   Late* find_late(std::uint32_t sequence) {
     const auto found = late_.find(sequence);
     return found == late_.end() ? nullptr : &found->second;
@@ -111,19 +112,21 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   /// Sets the failure; returns true if it is the first one.
   bool poison_with(const Status& why);
 
-  /// True while a failed communicator still performs calls that take what the lost rank had sent before. It becomes
-  /// true when a rank is lost while no call runs, and false with the first such call that lacks something. Token held.
+  /// True while a failed communicator still performs calls that only need messages sent before a rank was lost. Becomes
+  /// true when a rank is lost while no call runs, and false with the first call that needs a message that has not
+  /// arrived. Token held.
   bool takes_arrivals() const noexcept { return takes_arrivals_; }
   void take_arrivals(bool on) noexcept { takes_arrivals_ = on; }
 
   /// Control messages for the user's handler.
   Mailbox& mailbox() noexcept { return mailbox_; }
 
-  /// A backend besides the transport's own performs calls, and has to hear of a failure at once. Any thread.
+  /// Notes that a backend performs calls that is neither the built-in plans nor the transport's own. Such a backend
+  /// must learn of a failure at once. Any thread.
   void note_other_backend() noexcept { has_other_backends_ = true; }
   bool has_other_backends() const noexcept { return has_other_backends_; }
 
-  /// Registers a backend, which is notified when the communicator fails.
+  /// Registers a backend, which is cancelled when the communicator fails.
   void add(std::weak_ptr<Backend> backend);
   std::vector<std::shared_ptr<Backend>> backends() const;
 
@@ -158,8 +161,8 @@ struct Home {
   GroupState& group;
 };
 
-/// One running call: start() begins it with the token held, and finish() ends it. The context keeps it alive in
-/// between.
+/// One call, from its launch to its end. start() begins it with the token held, and finish() ends it. The context keeps
+/// the object alive in between.
 class Operation : public WorkState, public Startable {
  public:
   const GroupState& group() const noexcept { return *group_; }
@@ -174,7 +177,8 @@ class Operation : public WorkState, public Startable {
   /// See Tracker::partners().
   virtual void partners(std::vector<int>& /*ranks*/) const {}
 
-  /// Ends what neither the transport nor a backend holds, after the communicator has failed. Token held.
+  /// Called after the communicator has failed: ends the parts of the call that neither the transport nor a backend
+  /// ends. Token held.
   virtual void cancel(const Status& /*why*/) noexcept {}
 
   std::string explain(const Status& status) const override;
@@ -187,8 +191,8 @@ class Operation : public WorkState, public Startable {
   /// Called after the pending causes are handled; see Context::postpone.
   void finish_postponed(const Status& status);
 
-  /// For a call on device memory: records an event on the caller's stream, which the call starts after. Before
-  /// prepare(). Throws Error if the device fails.
+  /// For a call on device memory: records an event on the caller's stream; the call starts after this event. To be
+  /// called before prepare(). Throws Error if the device fails.
   void come_after(Accelerator& gpu, const Stream& stream);
   /// Keeps the owner of the buffers until the call is done, so that dropping the handle does not block. Before the
   /// launch.
@@ -196,7 +200,7 @@ class Operation : public WorkState, public Startable {
 
   // Token held.
   Clock::time_point asked{};  ///< when the watchdog last asked the other ranks about this call
-  int questions = 0;          ///< how often
+  int questions = 0;          ///< how often the watchdog has asked about this call
   std::size_t place = 0;      ///< index in the context's list of running operations
 
  protected:
@@ -210,13 +214,13 @@ class Operation : public WorkState, public Startable {
   /// Starts the call. An exception fails the operation; in that case no messages may be in flight. Token held.
   virtual void begin() = 0;
 
-  /// True if this rank's part of the call ends no earlier than another rank has given something to it.
+  /// True if the call can complete on this rank only after data of another rank has arrived.
   virtual bool takes() const noexcept = 0;
 
   /// Reports a failure while parts of the call are still running; fails the communicator. Token held.
   void in_trouble(const Status& why);
 
-  /// Replaces start() for a call that has a number already; `go_on` takes the place of begin().
+  /// Replaces start() for a call that has its number already; calls `go_on` instead of begin().
   template <class GoOn>
   bool start_as(std::uint32_t sequence, GoOn go_on) {
     call_.sequence = sequence;
@@ -226,11 +230,12 @@ class Operation : public WorkState, public Startable {
   /// Fails the operation and the communicator because of an exception on this rank.
   void fail_here(const char* what);
 
-  /// Ends the operation; if the communicator is poisoned, with its first cause. Token held.
+  /// Ends the operation. If `status` is a failure, the operation reports the communicator's first cause instead; if the
+  /// communicator is not poisoned yet, the causes that have arrived are handled first. Token held.
   void finish(const Status& status);
   /// Ends the operation without failing the communicator. Token held.
   void finish_alone(const Status& status);
-  /// The rest of the call is enqueued on device streams and done at event `end`; see Call::enqueued.
+  /// Notes that the rest of the call is enqueued on device streams and complete at event `end`; see Call::enqueued.
   void note_enqueued(const Event& end);
   /// Leaks the owner of the buffers; see Call::abandoned.
   void keep_owner_for_ever() noexcept;
@@ -250,7 +255,7 @@ class Operation : public WorkState, public Startable {
   CallRecord call_;
   bool numbered_ = false;
   bool on_device_ = false;
-  bool running_ = false;                    // the context has it in its list; false while it starts
+  bool running_ = false;                    // true: it is in the context's list of running operations
   Clock::time_point launched_{}, ended_{};  // ended_: time of a failure
   Deadline until_{};
 
@@ -287,14 +292,15 @@ class CollectiveOperation final : public Operation, private Call {
     Signature summary;             ///< sent with messages to verify the call
     Clock::duration allowed{};
     bool on_device = false;        ///< come_after() was called for it
-    Router* router = nullptr;      ///< asked when `route` is null
-    std::string_view wanted = {};  ///< requested by the caller
+    Router* router = nullptr;      ///< chooses the route later if `route` is null
+    std::string_view wanted = {};  ///< the backend or algorithm that the caller requested; empty: none
   };
   using Spare = Pool<CollectiveOperation>;
-  /// Returns to `spare`, which `home.keeper` keeps alive, when the call is done and all handles are dropped.
+  /// When the call is done and all handles are dropped, the object is given to `spare`, which `home.keeper` keeps
+  /// alive.
   void prepare(Home&& home, Spare& spare, const Parts& parts);
 
-  /// For a call on one scalar: the value is stored in this object, and so is the result. Before the launch.
+  /// For a call on one scalar: copies the value into this object, which also receives the result. Before the launch.
   void keep_value() noexcept;
 
   /// The state of a call after its backend's start().
@@ -302,7 +308,7 @@ class CollectiveOperation final : public Operation, private Call {
     bool is_over = false;                ///< it has completed successfully
     std::exception_ptr thrown = {};      ///< thrown by start()
     std::optional<Status> failure = {};  ///< it has ended with this failure
-    std::optional<Status> trouble = {};  ///< reported by the backend meanwhile
+    std::optional<Status> trouble = {};  ///< the trouble that the backend reported within start()
   };
   /// Starts the call in its backend before the operation is prepared. If the call completes at once, this object is
   /// reused for the next call; otherwise carry_on() must follow. Token held.
@@ -341,7 +347,7 @@ class CollectiveOperation final : public Operation, private Call {
   void retire() noexcept override;
 
   Spare* spare_ = nullptr;
-  const Route* route_ = nullptr;  // null: to be asked from router_
+  const Route* route_ = nullptr;  // null: router_ has not chosen the route yet
   Router* router_ = nullptr;
   std::string wanted_;
   Begun* begun_ = nullptr;                      // set while start_unprepared() is in the backend's start()

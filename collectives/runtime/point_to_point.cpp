@@ -45,7 +45,8 @@ Tag PointToPoint::tag() const noexcept {
           exchanges_ == nullptr ? point_to_point_lane : device_lane};
 }
 
-// The address for a message of zero bytes. It is unique per operation, which tells such receives apart.
+// The memory for the message. For a message of zero bytes it is an address that no other operation has, by which
+// withdraw() tells such receives apart.
 Bytes PointToPoint::landing() noexcept {
   return what.out.bytes() > 0 ? what.out.view() : Bytes(reinterpret_cast<std::byte*>(this), 0);
 }
@@ -77,7 +78,7 @@ void PointToPoint::receive(int world) {
   context().wire().recv(world, tag(), carried, landing(), [this](const Status& status) { half_done(status); });
 }
 
-// Receives a message that has arrived, with an ordinary recv from its sender.
+// If a message has arrived, posts an ordinary receive from its sender.
 bool PointToPoint::match() {
   const std::optional<Unmatched> found = context().wire().arrived(any_rank, tag());
   if (!found) return false;
@@ -115,7 +116,7 @@ void PointToPoint::begin_on_device(const Tag& tag) {
   exchanges_->start(*this, {tag, check ? half_signature(what.in) : 0}, {tag, check ? half_signature(what.out) : 0});
 }
 
-// The transport has ended its part already.
+// The transport has cancelled its sends and receives before this call.
 void PointToPoint::cancel(const Status& why) noexcept {
   if (exchanges_ != nullptr) exchanges_->cancel(why);
   if (!std::exchange(unmatched_, false)) return;

@@ -16,15 +16,15 @@ inline constexpr std::uint32_t point_to_point_lane = 0xfffffffeu;
 /// Lane number for messages of device memory, which are sent in slices.
 inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 
-/// Performs a Collective of kind send: `in` goes to rank `to`, `out` comes from rank `from`, -1 means no such half,
-/// and `tag` is the user's tag (see Collective). If `from_any` is set, the result is the sender's rank (see Value).
+/// Performs a Collective of kind send: sends `in` to rank `to`, and receives `out` from rank `from`. A rank of -1 means
+/// no send, or no receive. `tag` is the user's tag. With `from_any` the work's value is the sender's rank (see Value).
 class PointToPoint final : public Operation, private Call, private AnySourceReceive {
  public:
   using Spare = Pool<PointToPoint>;
   struct Parts {
     const Collective& call;
     Clock::duration allowed{};
-    staged::Exchanges* exchanges = nullptr;  ///< for a call on device memory, after come_after()
+    staged::Exchanges* exchanges = nullptr;  ///< performs a call on device memory; null: host memory
   };
   /// As CollectiveOperation::prepare().
   void prepare(Home&& home, Spare& spare, const Parts& parts);
@@ -54,7 +54,7 @@ class PointToPoint final : public Operation, private Call, private AnySourceRece
   staged::Exchanges* exchanges_ = nullptr;
   std::vector<std::byte> copy_;  // copy of `in` if `out` is the same memory
   int open_ = 0;
-  bool unmatched_ = false;  // it is registered with the context's AnySource
+  bool unmatched_ = false;  // true: this receive is registered with the context's AnySource
   Status failure_;
 };
 

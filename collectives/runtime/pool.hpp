@@ -9,8 +9,8 @@
 namespace tutti {
 
 /// Any thread, without locks: a thread that is descheduled in take() or give(), or between the end of a call and
-/// give(), makes no other thread wait. Nor does it make one allocate, as the pool makes more objects than are in use at
-/// a time.
+/// give(), does not block other threads. They seldom have to allocate because of it, since the pool creates more
+/// objects than are in use at the same time.
 template <class T>
 class Pool {
  public:
@@ -55,7 +55,8 @@ class Pool {
  private:
   static constexpr std::size_t most = 256;  // a power of two, as `end - i` may wrap around
 
-  // Twice as many, sixteen at least, so that an object which comes back late is not missed.
+  // If no object is free, doubles the number of objects, to at least 16 and at most `most`. Then take() finds a
+  // free object even while another thread is late to give one back.
   void grow_if_empty() {
     for (std::size_t i = 0; i < most; ++i)
       if (slots_[i].load(std::memory_order_relaxed) != nullptr) return;
@@ -66,9 +67,9 @@ class Pool {
     }
   }
 
-  const std::unique_ptr<std::atomic<T*>[]> slots_;  // null: free
-  std::atomic<std::size_t> made_{0};                // objects
-  std::atomic<std::size_t> end_{0};                 // the slot after the one that was filled last: where to look first
+  const std::unique_ptr<std::atomic<T*>[]> slots_;  // the free objects; null: an empty slot
+  std::atomic<std::size_t> made_{0};                // number of objects created
+  std::atomic<std::size_t> end_{0};                 // index after the slot that was filled last; searches start there
 };
 
 }  // namespace tutti

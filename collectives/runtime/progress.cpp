@@ -24,21 +24,21 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds light_nap = 1ms;  // background thread's sleep while calls are frequent
 constexpr int eager_wakes = 4;
 constexpr auto a_moment = 50us;     // typical time from a call to its wait()
-constexpr auto deep_after = 100ms;  // without calls, the background thread sleeps longer
+constexpr auto deep_after = 100ms;  // after this time without calls the background thread sleeps longer
 
 // How a thread waits.
-constexpr int bare_looks = 400;              // polls by a waiter before it pauses between polls
-constexpr int slow_looks = 16;               // instead where a poll is a system call
-constexpr auto slow_look = 300ns;            // which takes longer than this
-constexpr int paused_looks = 1000;           // further polls before it yields
-constexpr int crowded_looks = 2;             // instead of all of these when ranks share cores: spinning delays the peer
-constexpr int shared_looks = 200;            // instead of each when other programs share them; one if polls are slow
-constexpr int looks_by_the_clock = 64;       // polls between two readings of the clock
-constexpr auto stall = 50us;                 // without progress, before it looks for other programs
-constexpr int looks_at_work = 16;            // out of so many polls, all but one poll only the awaited call
-constexpr auto yield_budget = 500us;         // time spent yielding before the waiter sleeps
+constexpr int bare_looks = 400;         // polls by a waiter before it pauses between polls
+constexpr int slow_looks = 16;          // replaces bare_looks where polls are slow, such as system calls
+constexpr auto slow_look = 300ns;       // a poll that takes longer is slow
+constexpr int paused_looks = 1000;      // further polls before it yields
+constexpr int crowded_looks = 2;        // replaces these counts if ranks outnumber their cores: spinning delays others
+constexpr int shared_looks = 200;       // replaces each count if other programs use the cores; 1 if polls are slow
+constexpr int looks_by_the_clock = 64;  // polls between two readings of the clock
+constexpr auto stall = 50us;            // time without progress before a waiter checks for other programs
+constexpr int looks_at_work = 16;       // of so many polls, one polls all engines, the others only the awaited call
+constexpr auto yield_budget = 500us;    // time spent yielding before the waiter sleeps
 constexpr auto polled_yield_budget = 100ms;  // the same if an engine must be polled to make progress
-constexpr auto shortest_nap = 20us;          // between two polls of an engine without descriptors
+constexpr auto shortest_nap = 20us;          // shortest sleep between two polls of an engine without descriptors
 constexpr auto longest_nap = 1000us;
 
 }  // namespace
@@ -77,12 +77,12 @@ void Progress::stop() {
   thread_.join();
   if (!(news_.load() || queued_.load()) || !token_.try_acquire()) return;
   const Holding token(*this);
-  turn();  // so that other ranks hear of an abort right before the end, and engines end before it
+  turn();  // sends an abort made right before the end to the other ranks, and destroys unused engines
 }
 
 void Progress::release() {
   token_.release();
-  if (queued_.load()) poke();  // a task was queued after the last check
+  if (queued_.load()) poke();  // the background thread starts a task that was queued after the last check
   if (deferred_.any()) deferred_.run();
 }
 
@@ -165,7 +165,7 @@ void Progress::join(std::shared_ptr<Engine> engine) {
   try {
     watch_for(sleep_epoll_.fd(), engine->fds().sleep, EPOLLIN);
     watch_for(idle_epoll_.fd(), engine->fds().sleep, EPOLLIN | EPOLLONESHOT);
-  } catch (const Error& error) {  // out of kernel memory, or of the user's limit of watches
+  } catch (const Error& error) {  // the kernel has no memory left, or the user has too many epoll watches
     log(LogLevel::warn, std::string("sleeping is given up for looking again and again: ") + error.what());
     engines_.poll_all();
   }
@@ -181,7 +181,7 @@ bool Progress::turn() {
 }
 
 // ---- how a thread waits: it spins, yields and sleeps while it drives ------------------------------
-// Most polls only advance this work.
+// Most polls advance only `work`; one of `looks_at_work` is a whole turn.
 bool Progress::look(WorkState& work, int number) {
   if (number % looks_at_work == 0) return turn();
   const bool moved = work.look();
@@ -200,8 +200,8 @@ void Progress::drive(WorkState& work, Deadline until) {
   if (outstanding_.load() > 0 && poke_wanted_.load()) poke();
 }
 
-// How often a waiter looks for a result before it does something else, given how often it would if it had its core to
-// itself.
+// Returns how often a waiter polls in vain before its next stage. `alone` is the number for a core that no other thread
+// uses.
 int Progress::looks(int alone) const noexcept {
   if (cores_.ranks > cores_.room) return crowded_looks;
   if (crowding_.seen()) return looks_are_slow_ ? 1 : shared_looks;
@@ -237,12 +237,12 @@ bool Progress::tick_if_due(Clock::time_point now) {
   return true;
 }
 
-// Spins until it has looked often enough in vain, then yields, then sleeps.
+// Spins for a number of polls without progress, then yields, then sleeps.
 void Progress::wait_holding(WorkState& work, Deadline until) {
   engines_.arm(false);
   nap_ = shortest_nap;
   const bool continued = left_wait_.is(work, starts_.load());
-  int idle = continued ? looks(paused_looks) : 0;  // looks and turns in vain
+  int idle = continued ? looks(paused_looks) : 0;  // polls without progress
   auto spinning_since = Clock::now(), stalled_since = spinning_since;
   auto quiet_since = continued ? left_wait_.quiet_since : spinning_since;
   for (int number = 0, judged = 0; !work.done() && !deferred_.any(std::memory_order_relaxed);) {
@@ -271,14 +271,15 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
   }
 }
 
-// These looks were all in vain, so they should have taken no longer than looks do.
+// Called after `looks` polls without progress, which took `time`. If that is a time slice or more, another thread had
+// the core. Otherwise it shows whether polls are slow.
 void Progress::judge_spin(Clock::duration time, int looks, Clock::time_point now) {
   crowding_.spent(time, now);
   if (looks >= looks_at_work && time < Crowding::time_slice) looks_are_slow_ = time > looks * slow_look;
 }
 
-// Yields, or sleeps after a time or beside other programs: these do not give the core back after a moment. Sleeps
-// again unless the next poll makes progress.
+// Yields. Sleeps instead if the time for yielding is used up, or if other programs use the cores: these keep a yielded
+// core for a time slice. After a sleep the waiter sleeps again unless its next poll makes progress.
 void Progress::give_core_away(Clock::time_point now, Deadline until, Clock::duration quiet) {
   if (crowding_.seen() || quiet >= (engines_.polled() ? polled_yield_budget : yield_budget)) return sleep(now, until);
   sched_yield();
@@ -340,7 +341,8 @@ bool Progress::serve() {
   return true;
 }
 
-// Whether the work is still without a waiter after a moment in which its caller could have called wait().
+// Sleeps for `a_moment`, in which the caller may call wait(). Returns true if the work then still has no waiter and no
+// other call was started.
 bool Progress::is_left_alone() const {
   const auto starts = starts_.load();
   std::this_thread::sleep_for(a_moment);
@@ -367,8 +369,8 @@ void Progress::background() {
       if (waiters_.load() == 0 && !serve()) continue;
       if (deferred_.any()) deferred_.run();
       if (starts_.load() != seen) continue;
-      const bool retries = news_.load() && waiters_.load() == 0;  // the token is taken, maybe by who lacks a core
-      if (!retries && (outstanding_.load() == 0 || waiters_.load() > 0))  // the transport or a waiter may cause work
+      const bool retries = news_.load() && waiters_.load() == 0;          // the token's holder may lack a core
+      if (!retries && (outstanding_.load() == 0 || waiters_.load() > 0))  // nothing to drive until a message or a poke
         timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!retries && !polling_.load())
         timeout = tick_interval;

@@ -33,28 +33,28 @@ class Startable {
 class ProgressHooks {
  public:
   virtual ~ProgressHooks() = default;
-  virtual void news() = 0;                       ///< notice() has been called since the last time
+  virtual void news() = 0;                       ///< called after one or more calls of notice()
   virtual void tick(Clock::time_point now) = 0;  ///< about every 20 ms while a thread drives
 };
 
 /// The progress engine of one context. One thread at a time holds the token and advances all outstanding work: a
 /// thread in Work::wait(), or, for work without a waiter, the background thread, which blocks and never spins. A
-/// waiter first spins, then yields, then sleeps in an epoll over everything that can wake it. Where its cores are
-/// shared with other programs it spins for a moment only and does not yield: a sleeper gets its core back when it is
-/// woken.
+/// waiter first spins, then yields, then sleeps in an epoll over everything that can wake it. If other programs use its
+/// cores, it spins only for a moment and sleeps without yielding: the scheduler runs a sleeping thread soon after it is
+/// woken, but a yielding thread only after a time slice.
 class Progress {
  public:
   struct Cores {
     int ranks = 1;  ///< ranks of this job on this host
-    int room = 1;   ///< cores that they may use: where ranks outnumber them, spinning delays the peer
+    int room = 1;   ///< cores that these ranks may use; if ranks outnumber them, a spinning rank delays the others
     int all = 1;    ///< cores of this host
-    int home = -1;  ///< the core that a waiter returns to when ranks fill the cores; -1: none
+    int home = -1;  ///< the core that a waiting thread moves back to, see go_home(); -1: none
   };
   /// Also moves the calling thread to `cores.home`.
   Progress(Transport& wire, ProgressHooks& hooks, Cores cores);
   ~Progress() { stop(); }
 
-  /// Starts the background thread; hooks may be called from here on.
+  /// Starts the background thread, which may call the hooks.
   void start();
   /// Stops the background thread. Nothing is driven afterwards.
   void stop();
@@ -63,7 +63,7 @@ class Progress {
   void launch(Startable& task) {
     if (!launch_now([&task] { return task.start(); })) put_in_queue(task);
   }
-  /// Calls `start`, which is as Startable::start(), and returns true if the token is free; otherwise returns false.
+  /// If the token is free and no task is queued, calls `start` (as Startable::start) and returns true; otherwise false.
   template <class Start>
   bool launch_now(Start start) {
     if (queued_.load() || !token_.try_acquire()) return false;
@@ -76,15 +76,17 @@ class Progress {
     return true;
   }
 
-  /// Drives progress until `work` is done or `until` has passed. Any thread; several at the same time.
+  /// Drives progress until `work` is done or `until` has passed. Several threads may call it at the same time. Throws
+  /// Error{invalid} if the calling thread holds the token.
   void drive(WorkState& work, Deadline until);
 
   /// Drives `engine` until Progress is its last owner, then destroys it with the token held. Any thread.
   void add(std::shared_ptr<Engine> engine);
-  /// Destroys engines without another owner, now or when the token is released, among them `leaving`. Any thread.
+  /// Releases `leaving` and destroys all engines without another owner: now, or when the token is released. Any thread.
   void drop_unused(std::vector<std::shared_ptr<Engine>> leaving = {});
 
-  /// One pass over all engines without hearing news. Returns true if there was progress. Token held.
+  /// One pass over all engines, without a call of ProgressHooks::news(). Returns true if there was progress. Token
+  /// held.
   bool look() { return engines_.progress(); }
 
   /// Makes the holder of the token call ProgressHooks::news(). Any thread, at any time.
@@ -93,7 +95,7 @@ class Progress {
   /// Runs `callback` soon, without the token. Any thread.
   void defer(std::function<void()> callback);
 
-  /// Count operations that are outstanding after their start(). Token held.
+  /// Count the operations that have been started and are not finished. Token held.
   void started() noexcept { add(outstanding_, 1); }
   void finished() noexcept { add(outstanding_, -1); }
 
@@ -113,8 +115,8 @@ class Progress {
     Progress& progress_;
   };
 
-  /// A wait that ended at its limit. Another one for the same work, with no call started in between, goes on where it
-  /// left off and does not spin again.
+  /// A wait that ended at its deadline. The next wait for the same work continues at the same stage and does not spin
+  /// again, unless a call was started in between.
   struct LeftWait {
     const WorkState* work = nullptr;
     std::int64_t starts = 0;
@@ -141,7 +143,7 @@ class Progress {
     if (any) hooks_.news();
     return any;
   }
-  // Destroys engines without another owner. Pending causes are spread before their links close.
+  // Destroys engines without another owner. First handles pending causes, so that they are sent before links close.
   void drop_engines() {
     hear_news();
     left_.clear();
@@ -181,13 +183,13 @@ class Progress {
   std::atomic<bool> polling_{false};  // no descriptor wakes the background thread; it must poll
 
   ProgressToken token_;
-  std::atomic<int> waiters_{0};  // threads that have been in drive() for longer than a moment
+  std::atomic<int> waiters_{0};  // threads in drive() for which a short wait was not enough
 
   std::mutex queue_mutex_;
   std::vector<Startable*> queue_, starting_;             // starting_: token held
   std::vector<std::shared_ptr<Engine>> joining_;         // driven from the next turn on
   std::vector<std::shared_ptr<Engine>> leaving_, left_;  // released in the next turn; left_: token held
-  bool tidies_ = false;                                  // drop engines in the next turn
+  bool tidies_ = false;                                  // true: the next turn destroys engines without another owner
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   Deferred deferred_;

@@ -25,7 +25,7 @@ class ProgressToken {
     return holder_.load() == nobody && holder_.compare_exchange_strong(nobody, this_thread());
   }
 
-  /// A full barrier: whatever a thread stored before it failed to acquire the token is visible after this.
+  /// A full barrier: what a thread stored before its try_acquire() failed is visible to the caller after release().
   void release() {
     holder_.exchange(0);
     tell_watchers();
@@ -34,7 +34,7 @@ class ProgressToken {
   /// Blocks until the token is free, `work` is done, or `until` has passed.
   void watch(WorkState& work, Deadline until);
 
-  /// Called by the holder after it has completed works.
+  /// Called by the holder after operations have completed.
   void tell_watchers() {
     if (watchers_.load() > 0) wake_watchers();
   }

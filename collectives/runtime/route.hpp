@@ -11,16 +11,17 @@ struct Route {
   Backend* backend = nullptr;
   std::string algorithm;
   std::size_t piece = 0;   ///< see Call::piece
-  bool own_plans = false;  ///< whether the context's transport carries its messages
+  bool own_plans = false;  ///< true: the messages of the call go over the context's transport
 };
 
-/// Gives the route of calls that are launched before the backends are known; such calls wait, in order. Token held.
+/// Chooses the route of calls that were launched before the backends are known. Such calls wait in launch order. Token
+/// held.
 class Router {
  public:
   virtual ~Router() = default;
   /// Returns null while the route is not known. Throws Error if no backend supports the call.
   virtual const Route* route(const Collective& call, const std::string& wanted) = 0;
-  /// The communicator has failed, and no call waits for a route any more.
+  /// Called when the communicator has failed: no call needs a route any more.
   virtual void give_up() noexcept = 0;
 };
 

@@ -29,7 +29,7 @@ class TokenTask final : public WorkState, public Startable {
     return false;
   }
 
-  /// Rethrows the function's exception, if any. Call when done.
+  /// Rethrows the function's exception, if any. To be called after the task is done.
   void check() const {
     if (thrown_) std::rethrow_exception(thrown_);
   }

@@ -50,7 +50,7 @@ Status Verification::compared() const {
 void Verification::ended(Execution&, const Status& status) {
   const Status outcome = status.ok() ? compared() : status;
   if (status.ok() && !outcome.ok()) outcome_.trouble(outcome);
-  const auto ended = outcome_.ended;  // a copy: the call may destroy this object
+  const auto ended = outcome_.ended;  // a copy, since calling it may destroy this object
   ended(outcome);
 }
 

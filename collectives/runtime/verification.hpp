@@ -1,4 +1,4 @@
-// Verification: with TUTTI_VERIFY=full, the ranks of a call compare its arguments before any of them touches a
+// Verification: with TUTTI_VERIFY=full, the ranks compare the arguments of each call before any rank reads or writes a
 // buffer.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace tutti {
 class Verification final : private ExecutionOwner {
  public:
   struct Outcome {
-    /// a failure while parts are still running; the communicator must be cancelled
+    /// called for a failure while parts are still in flight; it has to fail the communicator
     std::function<void(const Status&)> trouble;
     std::function<void(const Status&)> ended;  ///< called once; Ok: all ranks make the same call
   };

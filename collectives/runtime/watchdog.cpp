@@ -1,12 +1,12 @@
-// Control messages between the ranks of a context, above all those of the watchdog: when a call takes long, ranks ask
-// which calls others have made. That detects mismatched calls in which all ranks only receive, and lets a timeout name
-// the missing rank and its last call.
+// Control messages between the ranks of a context, mainly those of the watchdog. When a call takes long, a rank asks
+// other ranks which calls they have made. This detects mismatched calls even if all ranks only receive, and lets a
+// timeout name the missing rank and its last call.
 //
-// In a small group each rank asks all others. In a larger one a rank asks those that it exchanges with and that have
-// not done their part, over links that the call needs anyway, and keeps in mind who has asked it. Who learns which rank
-// has not made the call tells the ranks that wait for it, and they tell theirs: so the news runs back along the chain
-// of who waits for whom, log p links for trees and at most p for rings. Words say how old they are, and old ones are
-// forgotten.
+// In a group of at most `few_ranks` each rank asks all others. In a larger group a rank asks the ranks that its call
+// exchanges with now, over links that the call needs anyway. Each rank remembers the ranks that have asked it. When it
+// learns which rank has not made the call, it tells them, and they tell the ranks that have asked them. The
+// information travels back along the chain of waiting ranks: log p links for trees, at most p for rings. A report says
+// how old its information is, and ranks forget old information.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -21,10 +21,10 @@ using namespace std::chrono_literals;
 
 constexpr auto first_question = 200ms;
 constexpr auto next_question = 500ms;
-constexpr int few_ranks = 9;             // who are all asked at once
-constexpr int most_doublings = 2;        // of the time between two questions about a call, where there are more
-constexpr std::size_t most_askers = 64;  // of whom a rank keeps in mind that they wait for it
-constexpr std::size_t most_early = 64;   // groups that other ranks have made before this rank
+constexpr int few_ranks = 9;             // in groups of at most this size a rank asks all others
+constexpr int most_doublings = 2;        // of the time between two questions about a call, in larger groups
+constexpr std::size_t most_askers = 64;  // ranks that a rank remembers as waiting for it in one call
+constexpr std::size_t most_early = 64;   // groups not yet made on this rank for which it keeps messages
 
 enum class MessageType : std::uint32_t { query = 0x31515554, answer = 0x31415554, users = 0x31555554 };
 
@@ -43,13 +43,13 @@ struct Reply {
   std::uint64_t completed_call = 0;
   std::uint32_t completed = 0;
   std::uint32_t begun = 0;  // number of its latest call; 0: none
-  // The end of the chain of ranks that wait for one another, as far as it is known; -1: not known.
+  // The rank at the end of the chain of waiting ranks, see GroupState::End; -1: not known.
   std::int32_t end = -1;
   std::uint32_t end_is_silent = 0;
   std::uint64_t end_completed_call = 0;
   std::uint32_t end_completed = 0;
   std::uint32_t end_begun = 0;
-  std::uint32_t end_age_ms = 0;  // how long ago that was so
+  std::uint32_t end_age_ms = 0;  // age of the information about `end`, in milliseconds
   std::uint32_t spare = 0;
 };
 
@@ -88,7 +88,7 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   const Group& group = state.group();
   const bool few = group.size() <= few_ranks;
   if (operation.asked != Clock::time_point{}) {
-    const bool last_chance = operation.until() - now < 2 * next_question;  // the answers are for its error
+    const bool last_chance = operation.until() - now < 2 * next_question;  // the error text needs fresh answers
     const int doublings = few || last_chance ? 0 : std::min(operation.questions - 1, most_doublings);
     if (!few) tell_askers(operation, now);
     if (now - operation.asked < next_question * (1 << doublings)) return;
@@ -107,7 +107,8 @@ void Context::ask(Operation& operation, Clock::time_point now) {
   }
 }
 
-// All members of a small group; of a larger one those that the call exchanges with now, or else the next member.
+// Returns all members of a small group. For a larger group returns the ranks that the call exchanges with now or, if
+// these are not known, the next rank.
 const std::vector<int>& Context::whom_to_ask(const Operation& operation) {
   const Group& group = operation.group().group();
   if (group.size() <= few_ranks) return group.members;
@@ -117,7 +118,8 @@ const std::vector<int>& Context::whom_to_ask(const Operation& operation) {
   return asked_;
 }
 
-// Tells the ranks that wait for this one who has not made the call, once that is known, and again while it is so.
+// Tells the ranks that have asked about this call which rank has not made it: when that becomes known, and again when
+// there is newer information.
 void Context::tell_askers(const Operation& operation, Clock::time_point now) {
   GroupState& state = operation.own_group();
   GroupState::Late* const late = state.find_late(operation.call().sequence);
@@ -201,10 +203,10 @@ void Context::reply_to(int asker, const GroupState& group, std::uint32_t sequenc
   const CallRecord completed = group.last_completed();
   reply.completed = completed.sequence;
   reply.completed_call = completed.call.bits;
-  reply.call = asked.bits;  // a call too old to be remembered has been agreed upon
+  reply.call = asked.bits;  // a call that is too old to be remembered counts as equal on both ranks
   reply.begun = group.last_begun();
   if (group.begun(sequence, mine)) reply.call = mine.bits;
-  const bool few = group.group().size() <= few_ranks;  // who all ask the rank itself
+  const bool few = group.group().size() <= few_ranks;  // then every rank asks all others itself
   if (const Operation* const waiting = few ? nullptr : running_call(reply.group, sequence); waiting != nullptr) {
     const auto now = Clock::now();
     const GroupState::End end = group.end_of_chain(sequence, waiting->launched(), now);
@@ -253,12 +255,12 @@ void Context::fail_as_mismatch(int other, const CallRecord& mine, Signature thei
   fail(why);
 }
 
-// Why a call waits for members: "ranks 1-127 on h2 have not made this call", and the last they completed. Members in
-// the same state are named together. `first` becomes the first of them.
+// Says which members a call waits for: "ranks 1-127 on h2 have not made this call", and the last call that they
+// completed. Members in the same state are named together. If `first` is negative, sets it to the first such member.
 std::string Context::lacking(const Operation& operation, int& first) const {
-  std::vector<std::pair<std::string, std::vector<int>>> states;  // what they last completed; "?": they do not answer
+  std::vector<std::pair<std::string, std::vector<int>>> states;  // (last completed call, ranks); "?": no answer
   const GroupState& group = operation.group();
-  const bool few = group.group().size() <= few_ranks;  // who have all been asked
+  const bool few = group.group().size() <= few_ranks;  // then all members have been asked
   const auto launched = operation.launched();
   const Ranks asked =
       few ? group.group().members : Ranks(group.ends_of_chains(operation.call().sequence, launched, Clock::now()));

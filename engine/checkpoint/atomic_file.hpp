@@ -14,10 +14,10 @@ class Descriptor;
 
 namespace tutti::engine {
 
-/// CRC-32, as in zip and gzip, of `bytes` after those of which `before` is the sum.
+/// CRC-32, as in zip and gzip. Returns the checksum of earlier bytes, whose checksum is `before`, followed by `bytes`.
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
 
-/// What a file has to be when it is read again.
+/// The size and the checksum of a file.
 struct FileSum {
   std::uint64_t bytes = 0;
   std::uint32_t crc32 = 0;
@@ -25,8 +25,8 @@ struct FileSum {
 };
 
 /// Writes a file under a temporary name beside the final one. commit() makes the bytes durable (fsync) and renames the
-/// file, so a reader sees either the old file or the whole new one. Without commit() the temporary file is removed. One
-/// thread.
+/// file, so a reader sees either the old file or the whole new one. Without commit() the destructor removes the
+/// temporary file. One thread.
 class AtomicFile {
  public:
   /// `mode`: the file's permissions, less those of the umask. Throws Error{resource} with the file's name and the
@@ -44,14 +44,15 @@ class AtomicFile {
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path file_, temporary_;
-  std::unique_ptr<Descriptor> descriptor_;  // null once it is committed
+  std::unique_ptr<Descriptor> descriptor_;  // null after commit()
   FileSum sum_;
 };
 
 /// Makes renames and new entries in `folder` durable (fsync). Throws Error{resource}.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates or replaces the symbolic link `link` to `target` atomically. Throws Error{resource}.
+/// Creates or replaces the symbolic link `link` to `target` atomically. A folder named `link` is first renamed. Throws
+/// Error{resource}.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace tutti::engine

@@ -39,7 +39,7 @@ std::string name_of(std::size_t number) {
   return "history" + (number == 0 ? std::string() : "-" + std::to_string(number)) + ".jsonl";
 }
 
-/// The bytes of each file that the checkpoints in `folder` need. Those that cannot be read need none.
+/// The number of bytes of each history that checkpoints in `folder` need. Checkpoints that cannot be read are ignored.
 std::map<std::string, std::uint64_t> needed_in(const fs::path& folder) {
   std::map<std::string, std::uint64_t> needed;
   for (const fs::path& each : CheckpointStore(folder, 0, false).all()) try {
@@ -50,7 +50,7 @@ std::map<std::string, std::uint64_t> needed_in(const fs::path& folder) {
   return needed;
 }
 
-/// The mapped beginning of a file.
+/// Maps a file; `bytes` of the result is the argument. Throws Error{invalid} if the file is shorter.
 MappedFile beginning(const fs::path& file, std::uint64_t bytes) {
   std::error_code failed;
   if (!fs::is_regular_file(fs::symlink_status(file, failed))) refuse(file, "is missing, or no regular file");
@@ -154,7 +154,7 @@ void History::append(const std::string& lines, const HistoryMark& mark_after) co
   };
   const Descriptor out(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (!out) fail("opened");
-  // Bytes behind these were written by a process that was killed before it had written the checkpoint that needs them.
+  // Later bytes were written by a process that was killed before it wrote the checkpoint that needs them.
   auto at = static_cast<off_t>(mark_after.bytes - lines.size());
   if (::ftruncate(out.fd(), at) != 0) fail("cut");
   for (std::string_view rest = lines; !rest.empty();) {

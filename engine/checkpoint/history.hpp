@@ -1,4 +1,4 @@
-// History: what a run has behind it, in one file that is only added to, beside its checkpoints.
+// History: the results of a run so far, in one file beside its checkpoints, to which each checkpoint appends.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@
 
 namespace tutti::engine {
 
-/// What grows as a run goes on.
+/// The results of a run so far, whose number grows with its steps.
 struct RunPast {
   std::vector<double> losses = {};       ///< of each step
   std::vector<EpochResult> epochs = {};  ///< results of the epochs that are done
   std::vector<Validation> validations = {};
 };
 
-/// The past of a checkpoint: the first bytes of a file in the folder of the checkpoints, and what is in them.
+/// Where the past of a checkpoint is: the first `bytes` bytes of a file in the folder of the checkpoints, their
+/// checksum, and the numbers of losses, epochs and validations in them.
 struct HistoryMark {
-  std::string file = {};  ///< empty: there is none, as in a checkpoint of an earlier version
+  std::string file = {};  ///< empty: no history; a checkpoint of an earlier version has its past in state.json
   std::uint64_t bytes = 0;
   std::uint32_t crc32 = 0;
   std::size_t losses = 0, epochs = 0, validations = 0;
@@ -31,27 +32,30 @@ struct HistoryMark {
 /// Returns true if a file of this name in the folder of the checkpoints is a history.
 bool is_history(std::string_view name) noexcept;
 
-/// Reads the past at `mark` of the checkpoints in `folder`, line by line. With `sums`, its checksum is compared. Throws
-/// Error{invalid}, in one line, with the file and what is wrong.
+/// Reads the past that `mark` describes; `folder` is the folder of the checkpoints. With `sums`, compares the checksum.
+/// Throws Error{invalid}, in one line, with the file and what is wrong.
 RunPast read_history(const std::filesystem::path& folder, const HistoryMark& mark, bool sums);
 
-/// The lines of a history: an object with "losses" of up to 1,000 steps, a "validation" or an "epoch". Throws
-/// Error{invalid} with the `name` of the file.
+/// Parses the lines of a history. Each line is an object with "losses" (of up to 1,000 steps), a "validation" or an
+/// "epoch". Throws Error{invalid} with the `name` of the file.
 RunPast parse_history(std::string_view lines, const std::string& name);
 
-/// Writes the file. Each checkpoint adds what is new since the one before, so that what is written over a run is what
-/// is known at its end, and not the product of that and the number of checkpoints. Where a run goes on from a
-/// checkpoint after which another one was written, that one's lines stay: the run goes on in a file of its own, which
-/// begins with what the two have in common. note() and append() may be called by two threads, each by one.
+/// Writes the history. A checkpoint appends only what is new since the previous one, so the bytes written over a run
+/// are proportional to its results, not to results times checkpoints. If a run resumes from a checkpoint and the file
+/// has lines of later checkpoints, those lines stay. The run then gets a new file, which begins with a copy of the
+/// lines up to its checkpoint. One thread calls note(), and one thread, possibly another one, calls append().
 class History {
  public:
-  /// `from`: the mark of the checkpoint that the run goes on from; none: it begins. Throws Error{resource}.
+  /// `from`: the mark of the checkpoint that the run resumes from; an empty one for a new run. Removes histories in
+  /// `folder` that no checkpoint needs. Throws Error{resource}.
   History(std::filesystem::path folder, const HistoryMark& from);
 
-  /// The lines of what is new in `past` since the last call; and mark() is then what a checkpoint of it has to say.
+  /// Returns the lines for what is new in `past` since the last call. Afterwards mark() is the mark that a checkpoint
+  /// of `past` stores.
   std::string note(const RunPast& past);
   const HistoryMark& mark() const noexcept { return mark_; }
-  /// Writes lines of note() where they belong, durably. Throws Error{resource}.
+  /// Writes lines that note() returned, durably; `mark_after` is mark() after that call. The file then ends with them.
+  /// Throws Error{resource}.
   void append(const std::string& lines, const HistoryMark& mark_after) const;
 
  private:

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr const char* manifest_file = "manifest.json";
 constexpr int version = 1;
-// A million ranks may each have written a file or two: for each an object, two numbers and some 100 bytes.
+// Enough for a million ranks with one or two files each. A file takes an object, two numbers and some 100 bytes.
 constexpr DocumentLimits manifest_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 8};
 
 Manifest read_manifest(const fs::path& file) {

@@ -1,4 +1,4 @@
-// Manifest: the files of a checkpoint with their sizes and checksums, by which a damaged one is told from a whole one.
+// Manifest: the sizes and checksums of a checkpoint's files, to detect a damaged checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -10,27 +10,28 @@
 
 namespace tutti::engine {
 
-/// A checkpoint's files by their names, which are in its folder itself; manifest.json is not among them.
+/// The size and checksum of each file in a checkpoint's folder, by the file's name; without manifest.json itself.
 using Manifest = std::map<std::string, FileSum>;
 
 /// Writes FOLDER/manifest.json, durably. Throws Error{resource}.
 void write_manifest(const std::filesystem::path& folder, const Manifest& files);
 
-/// Throws Error{invalid}, in one line, with the file and what is wrong, unless the checkpoint in `folder` is whole: a
-/// folder, no link, with the state of a run that can be, and with all files, no links, that its manifest names, of the
-/// sizes and, with `sums`, the checksums that it says; and unless the history beside it has what its state names. A
-/// checkpoint of an earlier tutti has no manifest; its files have to be such that they can be read.
+/// Throws Error{invalid}, in one line, with the file and what is wrong, unless the checkpoint in `folder` is whole.
+/// Whole means: `folder` is a folder and no link, with a state of a run that does not contradict itself. All files that
+/// the manifest names are regular files with the size and, with `sums`, the checksum in the manifest. The history
+/// beside `folder` has what the state refers to. A checkpoint of an earlier tutti has no manifest; its tensors must be
+/// readable.
 void verify_checkpoint(const std::filesystem::path& folder, bool sums);
 
-/// The files that are read from a checkpoint, each of which is compared with the manifest, if there is one that names
-/// it, when it is first asked about. One thread.
+/// Checks the files of a checkpoint against its manifest, each file when check() is first called for it. One thread.
 class ListedFiles {
  public:
-  /// A folder without a manifest, or that has no checkpoint in it, has no listed files. Throws Error{invalid}.
+  /// A folder without a manifest, or without a checkpoint, has no listed files. Throws Error{invalid} if the manifest
+  /// cannot be read.
   explicit ListedFiles(std::filesystem::path folder);
 
-  /// Returns true if the manifest names the file, which then has the size and the checksum that it says. Throws
-  /// Error{invalid}, in one line, with the file and what is wrong.
+  /// Returns false if the manifest does not name the file. Returns true if it does and the file has the size and
+  /// checksum in the manifest. Throws Error{invalid}, in one line, with the file and what is wrong if it has not.
   bool check(const std::string& name);
 
  private:
@@ -39,8 +40,8 @@ class ListedFiles {
   std::set<std::string> checked_;
 };
 
-/// Returns one line that names the checkpoint and its damage, or an empty text if it is whole. Any exception while it
-/// is read counts as damage, also a lack of memory.
+/// Returns one line that names the checkpoint and its damage, or an empty text if it is whole. Any exception during
+/// reading counts as damage, even a lack of memory.
 std::string fault_of(const std::filesystem::path& folder, bool sums);
 
 }  // namespace tutti::engine

@@ -1,4 +1,4 @@
-// Records: the results of a run as JSON, in a state and in a history. What is read may come from anywhere.
+// Records: the results of a run as JSON, in a state and in a history. The JSON that is read is not trusted.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace tutti::engine {
 /// The largest number of steps or samples; all up to it are exact as doubles.
 inline constexpr std::uint64_t most_counted = std::uint64_t{1} << 53;
 
-/// A whole number from 0 up. Throws Error{invalid} unless it is one, and at most `most`.
+/// The number `all[name]`. Throws Error{invalid} unless it is a whole number from 0 to `most`.
 std::uint64_t whole(const nlohmann::json& all, const char* name, std::uint64_t most = most_counted);
 
-/// JSON has no infinity and NaN; nlohmann::json writes both as null, which is read as NaN. The functions below throw
-/// its exceptions for values of another type.
+/// The number in `value`; null is read as NaN, because JSON has no infinity and no NaN, and nlohmann::json writes both
+/// as null. This function and those below throw nlohmann::json's exceptions for values of another type.
 double number(const nlohmann::json& value);
 std::vector<double> numbers(const nlohmann::json& values);
 

@@ -32,7 +32,7 @@ constexpr std::size_t longest_header = 100 << 20;  // the limit of the format
 
 constexpr DocumentLimits header_limits{.bytes = longest_header, .nodes = 2'000'000, .depth = 8};
 
-/// A list of whole numbers from 0 up, which is what shapes and offsets are; nullopt for anything else.
+/// Reads a list of whole numbers from 0 up, as shapes and offsets are; nullopt for anything else.
 std::optional<std::vector<std::int64_t>> whole_numbers(const Json& json) {
   if (!json.is_array()) return std::nullopt;
   std::vector<std::int64_t> found;
@@ -43,7 +43,7 @@ std::optional<std::vector<std::int64_t>> whole_numbers(const Json& json) {
   return found;
 }
 
-constexpr const char* sums_key = "crc32";  // in the metadata: JSON, a checksum for each tensor by its name
+constexpr const char* sums_key = "crc32";  // key in the metadata; value: JSON, the checksum of each tensor by name
 
 }  // namespace
 
@@ -139,7 +139,7 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
       refuse("'" + name + "' has not the bytes that its shape says");
     tensors_.push_back({name, *dtype, *shape, data.subspan(begin, end - begin)});
   }
-  // One after the other, from the data's beginning to its end.
+  // The tensors must cover the data from its beginning to its end, one after the other.
   std::ranges::sort(tensors_, {},
                     [](const SavedTensor& each) { return std::pair(each.bytes.data(), each.bytes.size()); });
   const std::byte* at = data.data();

@@ -28,20 +28,20 @@ struct SavedTensor {
   std::span<const std::byte> bytes;
 };
 
-/// What a header says of a tensor.
+/// The entry of a tensor in a header.
 struct TensorForm {
   std::string name;
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
 };
 
-/// The format's name of an element type, "BF16"; and the type of a name, nullopt if there is none.
+/// The format's name of an element type, such as "BF16"; and the element type with a name, nullopt if there is none.
 std::string_view safetensors_name(DType dtype) noexcept;
 std::optional<DType> safetensors_dtype(std::string_view name) noexcept;
 
-/// The beginning of a file, up to its tensors' bytes, which follow in the same order without gaps. `sums`: their
-/// checksums, if there is one of each. Throws Error{invalid} with the name of `file` if two tensors have the same name
-/// or one is too large.
+/// The beginning of a file, before the bytes of the tensors, which follow in the order of `tensors` without gaps.
+/// `sums`: a checksum of each tensor, or none at all. Throws Error{invalid} with the name of `file` if two tensors have
+/// the same name or one is too large.
 std::string safetensors_header(const std::filesystem::path& file, std::span<const TensorForm> tensors,
                                const std::map<std::string, std::string>& metadata,
                                std::span<const std::uint32_t> sums = {});
@@ -52,9 +52,9 @@ std::string safetensors_header(const std::filesystem::path& file, std::span<cons
 FileSum write_safetensors(const std::filesystem::path& file, std::span<const SavedTensor> tensors,
                           const std::map<std::string, std::string>& metadata = {});
 
-/// A file opened for reading. Its tensors are views of a memory mapping and valid as long as this object. As the
-/// format's reference does, it refuses tensors that overlap, data that belongs to none, and a name that comes twice.
-/// Any thread.
+/// A file opened for reading. Its tensors are views of a memory mapping, valid as long as this object. Like the
+/// format's reference implementation, it refuses overlapping tensors, bytes that belong to no tensor, and duplicate
+/// names. Any thread.
 class Safetensors {
  public:
   /// Throws Error{invalid}, in one line, with the file's name and the problem.
@@ -66,8 +66,8 @@ class Safetensors {
   std::span<const SavedTensor> tensors() const noexcept { return tensors_; }
   /// The tensor with this name. Throws Error{invalid} with the nearest name if there is none.
   const SavedTensor& at(std::string_view name) const;
-  /// Throws Error{invalid} if the tensor's bytes have not the checksum that was written with them. A file of another
-  /// program has none, and passes.
+  /// Throws Error{invalid} if the tensor's bytes do not match its checksum in the file. Does nothing if the file has no
+  /// checksums because another program wrote it.
   void verify(const SavedTensor& tensor) const;
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
 

@@ -59,7 +59,7 @@ ShardsIndex read_index(const fs::path& file) {
     if (found.shards == 0 || found.shards > most_shards || !all.at("shards").is_number_unsigned())
       refuse(file, "has no number of shards from 1 to " + std::to_string(most_shards));
     for (const Json& entry : all.at("tensors")) found.tensors.push_back(tensor_of(entry));
-    static_cast<void>(pieces_of(found.tensors, 0, found.shards));  // that they can be counted together
+    static_cast<void>(pieces_of(found.tensors, 0, found.shards));  // throws if the sum of all bytes overflows
     return found;
   } catch (const Json::exception& error) {
     refuse(file, std::string("is no list of shards: ") + error.what());
@@ -69,7 +69,8 @@ ShardsIndex read_index(const fs::path& file) {
   }
 }
 
-/// The shards of a checkpoint, opened when they are first asked for, and compared with `manifest` if that is given.
+/// Reads the shards of a checkpoint. Opens a shard at its first use, and compares it with `manifest` unless that is
+/// null.
 class Shards {
  public:
   Shards(fs::path folder, ShardsIndex index, ListedFiles* manifest)
@@ -83,7 +84,7 @@ class Shards {
 
   const ShardsIndex& index() const noexcept { return index_; }
 
-  /// A copy of tensor number `tensor`. Memory is taken when all of its pieces have been found.
+  /// Returns a copy of tensor number `tensor`. Allocates memory only after all of its pieces have been found.
   Array read(std::size_t tensor) {
     for_pieces(tensor, [](const ShardPiece&, std::span<const std::byte>) {});
     const TensorForm& form = index_.tensors[tensor].form;
@@ -95,7 +96,7 @@ class Shards {
   }
 
  private:
-  /// Calls `use` with the pieces of a tensor, and what the shards have of them.
+  /// Calls `use` with each piece of a tensor and the bytes of that piece.
   template <class Use>
   void for_pieces(std::size_t tensor, const Use& use) {
     const std::size_t begin = tensor == 0 ? 0 : ends_[tensor - 1];
@@ -147,7 +148,8 @@ class Shards {
   std::unique_ptr<Safetensors> file_;
 };
 
-/// A file that is not in shards. What ranks wrote together has no checksums of its own, but an entry in the manifest.
+/// Reads a file that is not sharded. A file that ranks wrote together has no checksums of tensors, but an entry in the
+/// manifest.
 Fields read_unsharded(const fs::path& checkpoint, const std::string& file, bool sums) {
   const bool is_compared = sums && ListedFiles(checkpoint).check(file);
   return read_arrays(checkpoint / file, sums && !is_compared);
@@ -165,7 +167,7 @@ std::vector<ShardPiece> pieces_of(std::span<const ShardedTensor> tensors, std::s
   std::size_t at = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t element = size_of(tensors[i].form.dtype);
-    const auto cut = [&](std::size_t place) {  // the last whole element that begins at or before it
+    const auto cut = [&](std::size_t place) {  // bytes of this tensor before `place`, in whole elements
       return std::min(place - std::min(place, at), sizes[i]) / element * element;
     };
     const std::size_t begin = cut(wanted.begin);
@@ -207,7 +209,7 @@ Fields arrays_of(const fs::path& checkpoint, const std::string& file, bool sums)
   if (sums) manifest.emplace(checkpoint).check(shards_file);
   Shards shards(checkpoint, read_index(checkpoint / shards_file), manifest ? &*manifest : nullptr);
   const std::vector<ShardedTensor>& tensors = shards.index().tensors;
-  std::map<std::string_view, std::size_t> by_name;  // the order of the tensors of a file
+  std::map<std::string_view, std::size_t> by_name;  // sorted by name, as in a safetensors file
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].file == file) by_name[tensors[i].form.name] = i;
   Fields found;

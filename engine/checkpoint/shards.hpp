@@ -1,9 +1,9 @@
 // Shards: a checkpoint whose tensors are in many files of equal size, one written by each rank.
 //
-// FOLDER/shards.json lists the tensors by the file in which a checkpoint that is not sharded has them. Their bytes, one
-// after the other in that order, are cut into as many shards as there were ranks, each at a whole element. The file
-// shard-R-of-N.safetensors has the pieces in shard R: a tensor that is whole in it in its shape, else a list of
-// elements; each under the name "FILE/NAME".
+// FOLDER/shards.json lists the tensors, each with the file that holds it in a checkpoint without shards. The bytes of
+// all tensors, concatenated in that order, are divided into as many shards as there were ranks, at boundaries of
+// elements. The file shard-R-of-N.safetensors has the pieces in shard R, each under the name "FILE/NAME". A piece that
+// is a whole tensor has the tensor's shape; any other piece is one-dimensional.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ struct ShardedTensor {
   std::string key() const { return file + "/" + form.name; }
 };
 
-/// Consecutive bytes of a tensor, all of whole elements.
+/// Consecutive whole elements of a tensor, as a range of its bytes.
 struct ShardPiece {
-  std::size_t tensor = 0;  ///< its index
+  std::size_t tensor = 0;  ///< index in the list of tensors
   std::size_t begin = 0, bytes = 0;
   bool operator==(const ShardPiece&) const = default;
 };
@@ -45,16 +45,16 @@ std::string shard_name(std::size_t shard, std::size_t shards);
 /// The text of shards.json.
 std::string shards_text(std::span<const ShardedTensor> tensors, std::size_t shards);
 
-/// True if the file, which a checkpoint may have as it is or in shards, is in it. Local.
+/// True if the checkpoint has the arrays of `file`, in that file or in shards. Local.
 bool has_arrays(const std::filesystem::path& checkpoint, const std::string& file);
 
-/// The arrays of a file of a checkpoint, or, where it is sharded, those that its shards have of it; copies, by name.
-/// Any number of processes may read what any number of ranks wrote. With `sums`, each file that is opened is compared
-/// with its size and checksum in the checkpoint's manifest; where none names it, with the checksums of its tensors, if
-/// it has them. Throws Error{invalid}, in one line, with the file and what is wrong.
+/// The arrays of a file of a checkpoint, by name, as copies. If the checkpoint is sharded, they are read from its
+/// shards, by any number of processes, whatever the number of ranks that wrote. With `sums`, each file that is read is
+/// compared with its size and checksum in the manifest; an unsharded file that no manifest names, with the checksums of
+/// its tensors, if it has them. Throws Error{invalid}, in one line, with the file and what is wrong.
 Fields arrays_of(const std::filesystem::path& checkpoint, const std::string& file, bool sums);
 
-/// The metadata of such a file: of its first shard, where it is sharded. Throws as arrays_of() does.
+/// The metadata of such a file; of a sharded checkpoint, that of the first shard. Throws as arrays_of() does.
 std::map<std::string, std::string> metadata_of(const std::filesystem::path& checkpoint, const std::string& file);
 
 }  // namespace tutti::engine

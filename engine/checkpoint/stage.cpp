@@ -21,7 +21,7 @@ Stage::Stage(std::vector<StagedFile> files, std::size_t most) : files_(std::move
     for (const StagedTensor& tensor : file.tensors) bytes_ += tensor.bytes();
 }
 
-/// Waits until so many bytes more may be held. Returns false if nothing will be written.
+/// Waits until `bytes` more bytes of copies may exist. Returns false after abandon().
 bool Stage::reserve(std::size_t bytes) {
   std::unique_lock lock(mutex_);
   moved_.wait(lock, [&] { return abandoned_ || held_ == 0 || held_ + bytes <= most_; });
@@ -37,7 +37,7 @@ void Stage::put(std::vector<std::byte> part) {
 }
 
 void Stage::fill() {
-  // Two parts at a time fit into what may be held, so that one is copied while the other is written.
+  // Two parts fit into most_ bytes, so that one is copied while the other is written.
   const std::size_t most = std::clamp<std::size_t>(most_ / 2 / 64 * 64, 64, largest_part);
   try {
     for (const StagedFile& file : files_)

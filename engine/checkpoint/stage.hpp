@@ -1,4 +1,4 @@
-// Stage: the bytes of tensors on their way to a file, which one thread copies while another one writes.
+// Stage: copies tensors in one thread while another thread writes the copies to files.
 #pragma once
 
 #include <condition_variable>
@@ -18,12 +18,12 @@
 
 namespace tutti::engine {
 
-/// A tensor, or consecutive elements of one, that is copied when it is its turn.
+/// A tensor, or consecutive elements of a tensor, that Stage::fill() copies later.
 struct StagedTensor {
   std::string name;
   DType dtype = DType::f32;
   ArrayShape shape = {};
-  /// Copies bytes of it, from `begin` on, to host memory.
+  /// Copies into.size() bytes of the tensor, from byte `begin` on, to host memory.
   std::function<void(std::size_t begin, std::span<std::byte> into)> copy = {};
 
   std::size_t bytes() const;
@@ -35,9 +35,9 @@ struct StagedFile {
   std::vector<StagedTensor> tensors = {};
 };
 
-/// Files whose tensors must not change until fill() returns. Two threads: fill() copies, write() writes, and whichever
-/// is ahead waits for the other, so that at most `most` bytes of copies exist at a time. If all of the files have no
-/// more, fill() never waits for the disk.
+/// Files to be written, whose tensors must not change until fill() returns. One thread calls fill(), which copies;
+/// another thread calls write(), which writes. The faster one waits for the other, so that copies take at most `most`
+/// bytes at a time. If all files together have at most `most` bytes, fill() never waits for the disk.
 class Stage {
  public:
   Stage(std::vector<StagedFile> files, std::size_t most);
@@ -46,15 +46,15 @@ class Stage {
 
   /// Copies all tensors. Returns early if write() has failed. If `copy` throws, so does write().
   void fill();
-  /// Writes the files into `folder`, durably, without checksums of single tensors. Returns their sums. Throws
-  /// Error{resource}.
+  /// Writes the files into `folder`, durably, without checksums of single tensors. Returns their sizes and checksums by
+  /// name. Throws Error{resource}.
   std::map<std::string, FileSum> write(const std::filesystem::path& folder,
                                        const std::map<std::string, std::string>& metadata);
-  /// Nothing will be written: fill() returns.
+  /// Discards all copies and lets fill() return early. Called if write() is not called, or failed.
   void abandon();
 
   std::size_t bytes() const noexcept { return bytes_; }  ///< of all tensors
-  std::size_t peak() const noexcept { return peak_; }    ///< the most bytes of copies so far, after write()
+  std::size_t peak() const noexcept { return peak_; }    ///< the most bytes of copies at a time; read it after write()
 
  private:
   bool reserve(std::size_t bytes);

@@ -16,7 +16,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 16};
 
-/// The format of a state that has its lists in it, which earlier versions wrote, and of one that has them in a history.
+/// Format versions: with all lists in the state, as earlier versions wrote it, and with the lists in a history.
 constexpr int listed_version = 1, marked_version = 2;
 
 }  // namespace
@@ -69,7 +69,8 @@ std::string RunState::json() const {
 
 namespace {
 
-/// What a state says is checked against itself; the rest is what a run with this configuration says.
+/// Throws Error{invalid} if the state contradicts itself. Whether it fits the configuration is checked in
+/// Trainer::Run::read().
 void check(const RunState& state) {
   const HistoryMark& past = state.history;
   if (state.ranks == 0) refuse("'ranks' is 0: expected 1 or more");

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-", unfinished = ".unfinished-";
 
-/// The steps of all checkpoints, newest first. What has the name of one is one, even if it is damaged.
+/// The steps of all checkpoints, newest first. Every entry named step-N counts as a checkpoint, even if damaged.
 std::vector<std::uint64_t> steps_in(const fs::path& folder) {
   std::vector<std::uint64_t> steps;
   std::error_code ignored;
@@ -35,7 +35,7 @@ fs::path folder_of(const fs::path& folder, std::uint64_t step) {
   return folder / (prefix.data() + std::to_string(step));
 }
 
-/// The checkpoint beside the link to which it leads. Links to anywhere else were not made by a store.
+/// The checkpoint that `link` points to; nullopt unless it is in the same folder. A store makes no other links.
 std::optional<fs::path> linked(const fs::path& link) {
   std::error_code none;
   const fs::path target = fs::read_symlink(link, none);
@@ -121,7 +121,7 @@ void CheckpointStore::commit(std::uint64_t step, bool best) const {
   const fs::path whole = folder_of(folder_, step), name = whole.filename(), filled = unfinished_folder(step);
   std::error_code failed;
   sync_folder(filled);
-  // If there is a checkpoint of this step already, the names are exchanged, so that step-N always exists.
+  // If this step has a checkpoint already, the two names are exchanged, so that step-N exists at any time.
   const bool again = fs::exists(fs::symlink_status(whole, failed));
   if (again && renameat2(AT_FDCWD, filled.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) != 0) {
     fs::rename(whole, filled.string() + "-before", failed);  // for file systems without RENAME_EXCHANGE, such as NFS
@@ -135,7 +135,7 @@ void CheckpointStore::commit(std::uint64_t step, bool best) const {
                 whole.string() + ": cannot be made: " + failed.message() + "; earlier ones are still there");
   sync_folder(folder_);
   fs::remove_all(filled, failed);
-  // before `last`, because its state may name this checkpoint as the best
+  // before `last`, because the state of `last` may name this checkpoint as the best
   if (best) replace_link(folder_ / "best", name);
   replace_link(folder_ / "last", name);
   remove_old();
@@ -145,7 +145,8 @@ void CheckpointStore::remove_old() const {
   if (keep_ == 0) return;
   const auto last_one = last(), best_one = best();
   std::vector<std::uint64_t> steps = steps_in(folder_);
-  // Newer ones are damaged, or of a run that was abandoned for an earlier step: none that count as kept.
+  // Checkpoints newer than `last` are damaged, or belong to a run that was abandoned for an earlier step. They are
+  // neither counted nor removed.
   if (last_one)
     std::erase_if(steps, [&](std::uint64_t step) { return step > checkpoint_step(last_one->filename().string()); });
   for (std::size_t i = keep_; i < steps.size(); ++i) {
@@ -162,8 +163,8 @@ void CheckpointStore::remove_old() const {
 std::vector<fs::path> CheckpointStore::all() const {
   std::vector<fs::path> found;
   for (const std::uint64_t step : steps_in(folder_)) found.push_back(folder_of(folder_, step));
-  // A process that was killed before it made its first link leaves none. What is newer than the link was left by a
-  // process killed before it made that, or by a run that was abandoned for an earlier step.
+  // The link is missing if the process was killed before it made its first one. Checkpoints newer than the link come
+  // from a process that was killed before it moved the link, or from a run that was abandoned for an earlier step.
   if (const auto saved = linked(folder_ / "last"))
     std::rotate(found.begin(), std::find(found.begin(), found.end(), *saved), found.end());
   return found;

@@ -15,15 +15,16 @@ namespace tutti::engine {
 /// The N of "step-N"; nullopt for any other name.
 std::optional<std::uint64_t> checkpoint_step(std::string_view name);
 
-/// The checkpoint that a run goes on from.
+/// The checkpoint that a run resumes from.
 struct ChosenCheckpoint {
-  std::optional<std::uint64_t> step;      ///< nullopt: there is none, so the run begins
-  std::vector<std::string> skipped = {};  ///< what is wrong with newer ones
+  std::optional<std::uint64_t> step;      ///< nullopt: there is none, so the run starts at step 0
+  std::vector<std::string> skipped = {};  ///< what is wrong with each checkpoint that was passed over
 };
 
 class CheckpointStore;
-/// Chooses the first of store.all() that is whole (verify_checkpoint), or, if `asked` is "step-N", that one. Throws
-/// Error{invalid} if none is whole, or not the one that is asked for.
+/// Returns the first checkpoint of store.all() that is whole (verify_checkpoint); if `asked` is "step-N", that
+/// checkpoint. Throws Error{invalid} if there are checkpoints but none is whole, or if the checkpoint in `asked` is not
+/// whole.
 ChosenCheckpoint choose_checkpoint(const CheckpointStore& store, std::string_view asked, bool sums);
 
 /// FOLDER/step-N holds one checkpoint; FOLDER/last and FOLDER/best are symbolic links to two of them. A folder named
@@ -42,18 +43,18 @@ class CheckpointStore {
   /// Error{resource}; earlier checkpoints are not affected by an error.
   void save(std::uint64_t step, const std::function<void(const std::filesystem::path&)>& fill, bool best) const;
 
-  /// The steps of save(), for a checkpoint that several processes fill: begin() makes the folder for its files, which
-  /// commit() makes the checkpoint and abandon() removes. Errors as save().
+  /// save() in three parts, for a checkpoint that several processes fill. begin() creates the folder for its files.
+  /// commit() turns that folder into the checkpoint; abandon() removes it. Errors as in save().
   std::filesystem::path begin(std::uint64_t step) const;
   void commit(std::uint64_t step, bool best) const;
   void abandon(std::uint64_t step) const noexcept;
-  /// The folder that begin() makes.
+  /// The path of the folder that begin() creates.
   std::filesystem::path unfinished_folder(std::uint64_t step) const;
 
-  /// All checkpoints, damaged ones too, in the order in which a run tries to go on from them: first the one that was
-  /// saved last, then earlier steps, newest first.
+  /// All checkpoints, also damaged ones, in the order in which a run tries to resume from them: the one that was saved
+  /// last; earlier steps, newest first; then later steps, newest first.
   std::vector<std::filesystem::path> all() const;
-  /// The one that was saved last, and the last one saved as best; nullopt if there is none.
+  /// The checkpoint that was saved last, and the one that was last saved as best; nullopt if there is none.
   std::optional<std::filesystem::path> last() const;
   std::optional<std::filesystem::path> best() const;
   const std::filesystem::path& folder() const noexcept { return folder_; }

@@ -28,7 +28,7 @@ std::string too_large(const DocumentLimits& limits) {
   return "has more than " + std::to_string(limits.nodes) + " values";
 }
 
-/// Counts the nodes of a document, and the bytes of their texts, as a walk that follows aliases would meet them.
+/// Counts the nodes of a document and the bytes of their texts. An alias counts as all nodes that it stands for.
 class Census final : public YAML::EventHandler {
  public:
   Census(const std::string& name, const DocumentLimits& limits) : name_(name), limits_(limits) {}
@@ -59,7 +59,7 @@ class Census final : public YAML::EventHandler {
  private:
   struct Tree {
     std::size_t nodes = 1;
-    int height = 0;         // of lists and maps
+    int height = 0;         // nested lists and maps
     std::size_t bytes = 0;  // of texts
   };
   struct Open {
@@ -77,7 +77,7 @@ class Census final : public YAML::EventHandler {
     add(mark, tree);
   }
 
-  /// Adds a tree to all that are open. Their sum is that of the outermost one, so it is compared alone.
+  /// Adds a tree to all open lists and maps. Only the totals of the document are compared with the limits.
   void add(const YAML::Mark& mark, const Tree& tree) {
     if (static_cast<int>(open_.size()) + tree.height > limits_.depth) fail(mark, too_deep(limits_));
     nodes_ += tree.nodes;
@@ -113,7 +113,7 @@ class Census final : public YAML::EventHandler {
 YAML::Node parse_yaml(const std::string& text, const std::string& name, const DocumentLimits& limits) {
   if (text.size() > longest_yaml)
     refuse(name + ": has more than " + std::to_string(longest_yaml) + " bytes, the limit for YAML");
-  // yaml-cpp keeps a line of lists and maps in brackets as tokens, of some hundred bytes each, before it tells of any.
+  // yaml-cpp turns a whole flow sequence or map into tokens, of some hundred bytes each, before its first event.
   const auto opens_or_parts = [](char c) { return c == '[' || c == '{' || c == ','; };
   if (static_cast<std::size_t>(std::ranges::count_if(text, opens_or_parts)) > 2 * limits.nodes)
     refuse(name + ": " + too_large(limits));
@@ -133,9 +133,9 @@ YAML::Node read_yaml(const std::filesystem::path& file, const DocumentLimits& li
 
 namespace {
 
-/// Refuses JSON that is beyond the limits, or has a name twice, while it is read. What is no JSON is left to
-/// Json::parse(). This is not its callback, because after each object that looks through all that the one around it
-/// has: a manifest of 100,000 files would take minutes.
+/// Refuses JSON that exceeds the limits or has a name twice in an object, while it is parsed. Json::parse() then
+/// reports errors of syntax. This is no callback of Json::parse(), because nlohmann::json then scans the enclosing
+/// object after each object in it. For a manifest of 100,000 files that would take minutes.
 class JsonCheck final : public nlohmann::json_sax<Json> {
  public:
   JsonCheck(const std::string& name, const DocumentLimits& limits) : name_(name), limits_(limits) {}
@@ -199,7 +199,7 @@ Json parse_json(std::string_view text, const std::string& name, const DocumentLi
         1 +
         std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size())), '\n');
     refuse(name + ":" + std::to_string(line) + ": is no JSON: " + error.what());
-  } catch (const Json::exception& error) {  // a number beyond a double
+  } catch (const Json::exception& error) {  // a number that is too large for a double
     refuse(name + ": is no JSON: " + error.what());
   }
 }

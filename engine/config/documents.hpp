@@ -12,19 +12,20 @@
 
 namespace tutti::engine {
 
-/// What a document may have at most.
+/// The limits for a document.
 struct DocumentLimits {
-  std::size_t bytes = std::size_t{16} << 20;  ///< of JSON, or of YAML's texts wherever aliases stand for them
-  std::size_t nodes = 100'000;                ///< values, lists and maps; an alias counts as all that it stands for
-  int depth = 64;                             ///< lists and maps within one another, aliases followed
+  std::size_t bytes = std::size_t{16} << 20;  ///< of JSON; of all texts in YAML, where an alias counts as its text
+  std::size_t nodes = 100'000;  ///< values, lists and maps; an alias counts as all nodes that it stands for
+  int depth = 64;               ///< of nested lists and maps, with aliases replaced by what they stand for
 };
 
-/// Parses the first document of `text`, which is from `name`; an empty one is null. An alias within what it stands for
-/// is refused, so that a walk over the result ends. Throws Error{invalid} with the text "NAME:LINE: what".
+/// Parses the first document of `text`, of at most 1 MiB; an empty document becomes null. `name` is the file's name in
+/// errors. Refuses an alias inside the node that it stands for, so the result has no cycles. Throws Error{invalid} with
+/// the text "NAME:LINE: what".
 YAML::Node parse_yaml(const std::string& text, const std::string& name, const DocumentLimits& limits = {});
 YAML::Node read_yaml(const std::filesystem::path& file, const DocumentLimits& limits = {});
 
-/// Parses JSON, of which every object has each of its names once. Throws as parse_yaml() does.
+/// Parses JSON. Refuses an object that has a name twice. Throws as parse_yaml() does.
 nlohmann::json parse_json(std::string_view text, const std::string& name, const DocumentLimits& limits = {});
 
 }  // namespace tutti::engine

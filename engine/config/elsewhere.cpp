@@ -1,4 +1,4 @@
-// Keys and flags of other trainers that are no aliases, as they mean something else or have another form.
+// Keys and flags of other trainers that are no aliases here, because they have another meaning or form.
 #include <algorithm>
 
 #include "engine/config/tables.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 struct Foreign {
   std::string_view words;   ///< with `_` for `-`, separated by blanks
-  std::string_view advice;  ///< what to say here
+  std::string_view advice;  ///< what to use here instead
 };
 
 constexpr Foreign foreign_keys[] = {

@@ -32,7 +32,7 @@ Options::Given chosen_options(const Config& config, const ConfigChoice& choice) 
   return found;
 }
 
-/// The options of an entry that its description lists: all, or those whose defaults differ from the shared ones.
+/// The options that the description of an entry lists: all, or those whose defaults differ from the shared ones.
 std::vector<OptionInfo> told_options(const ConfigChoice& choice, const ChoiceInfo& one) {
   std::vector<OptionInfo> told(one.options.begin(), one.options.end());
   if (!choice.shared) return told;

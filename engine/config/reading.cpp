@@ -44,7 +44,7 @@ void assign(bool& into, const ConfigInfo& info, std::string_view value) {
   into = value == "true" || value == "on";
 }
 
-/// Nothing for text that is not a finite number.
+/// nullopt for text that is not a finite number.
 std::optional<double> number_of(std::string_view text) {
   double number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -52,7 +52,7 @@ std::optional<double> number_of(std::string_view text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-/// The seconds in "90m", "1.5h", "5400" or "01:30:00", in which days may stand first; nothing for other text.
+/// Reads a time as seconds: "90m", "1.5h", "5400", "01:30:00" or, with days, "2:01:30:00"; nullopt for other text.
 std::optional<double> seconds_of(std::string_view text) {
   constexpr double lengths[] = {1, 60, 3600, 86400};
   if (text.find(':') == text.npos) {
@@ -224,7 +224,7 @@ void Config::set(std::string_view key, std::string_view value, std::string_view 
   else
     std::visit([&](auto* into) { assign(*into, *meaning.info, value); }, meaning.info->value(*this));
   sources.insert_or_assign(meaning.key, std::string(source));
-  if (meaning.key == "batch.global") {  // of batch.global and batch.per_rank the last one set applies
+  if (meaning.key == "batch.global") {  // the later one of batch.global and batch.per_rank applies
     batch.per_rank = 0;
     sources.erase("batch.per_rank");
   }

@@ -18,7 +18,7 @@ Value at(Config& config) {
   return &(config.*Section.*Member);
 }
 
-/// drop_last=true, as PyTorch's DataLoader has it.
+/// Translates the values of drop_last, an option of PyTorch's DataLoader.
 std::string last_name(std::string_view given) {
   return given == "true" ? "drop" : given == "false" ? "keep" : std::string(given);
 }

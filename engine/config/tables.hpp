@@ -27,8 +27,8 @@ std::span<const ChoiceInfo> optimizer_table() noexcept;
 ///   inverse_time  1 / (1 + decay epochs / every)
 ///   root_product  the product of sqrt(1 - i / span) for i from `first` to the epoch (GoogLeNet in Theano-MPI)
 ///   one_cycle     from 1 / divide up to 1 and down to 1 / (divide divide_end) (Smith and Topin 2018)
-///   plateau       `factor` for each time that the validation error has stopped to fall
-///   auto          1 / `divide` for each time that the validation error improved too little
+///   plateau       `factor` to the power of how often the validation error has stopped falling
+///   auto          1 / `divide` to the power of how often the validation error improved too little
 /// poly and cosine end at the option `end` instead of 0.
 std::span<const ChoiceInfo> schedule_table() noexcept;
 
@@ -41,8 +41,8 @@ std::string preset_name(std::string_view given);
 
 /// A key with `_` for `-`: keys and flags may be spelled with either.
 std::string plain_key(std::string_view key);
-/// What to say here instead of a key of another trainer (PyTorch Lightning, mpi_learn); empty: it is of none that is
-/// known. In engine/config/elsewhere.cpp.
+/// Advice about a key of another trainer (PyTorch Lightning, mpi_learn): what to use here; empty for an unknown key. In
+/// engine/config/elsewhere.cpp.
 std::string_view advice_for(std::string_view key);
 
 }  // namespace tutti::engine

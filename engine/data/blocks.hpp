@@ -1,4 +1,4 @@
-// Blocks: the parts of a data set that are read as a whole, and an order that reads each of them once.
+// Blocks: the parts of a data set that are best read as a whole, and a random order that reads each block once.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@ struct Blocks {
   bool empty() const noexcept { return files.empty(); }
   std::size_t count() const noexcept;    ///< number of blocks
   std::size_t samples() const noexcept;  ///< number of samples in all blocks
-  /// A number that differs, with near certainty, for blocks of other sizes or in other files.
+  /// A hash of the sizes of all blocks in all files.
   std::uint64_t digest() const noexcept;
 };
 
 /// Blocks whose samples are shuffled together.
 struct BlockWindow {
-  std::size_t turn = 0;  ///< number of the files that are open together, from 0
+  std::size_t turn = 0;  ///< number of the group of files that are open together, from 0
   std::vector<Range> blocks = {};
 };
 
-/// All blocks, each once. Files are taken in a random order, up to `open` at a time; the blocks of these are in a
-/// random order, and each `window` of them is a window. So a reader that holds `window` blocks reads each block once.
-/// The result depends on the arguments only, and is the same on every platform.
+/// All blocks, each once, in windows. Files are taken in a random order, in groups of up to `open`. The blocks of a
+/// group are in a random order, and each `window` consecutive ones are a window. So a reader that holds `window` blocks
+/// reads each block once. The result depends on the arguments only, and is the same on every platform.
 std::vector<BlockWindow> windows_of(const Blocks& blocks, std::uint64_t seed, std::size_t epoch);
 
 }  // namespace tutti::engine

@@ -50,7 +50,7 @@ SampleId Subset::id(std::size_t i) const {
   return long_ids_.empty() ? short_ids_[i] : long_ids_[i];
 }
 
-/// The number of its samples before sample `end` of the whole.
+/// The number of this subset's samples whose id is below `end`.
 std::size_t Subset::number_below(SampleId end) const {
   if (stride_ > 0) return end <= first_ ? 0 : std::min<std::size_t>(size_, (end - first_ - 1) / stride_ + 1);
   const auto below = [end](const auto& ids) {

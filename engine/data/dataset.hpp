@@ -13,7 +13,7 @@
 
 namespace tutti::engine {
 
-/// Calls a function with each of many samples, which are listed nowhere.
+/// A sequence of samples that is stored nowhere: calls `use` with the id of each sample, in order.
 using Coming = std::function<void(const std::function<void(SampleId)>& use)>;
 
 /// Samples with the same names, types and shapes. All functions may be called by several threads at once.
@@ -28,7 +28,7 @@ class Dataset {
   /// The parts that are best read as a whole, for data sets in which samples in any order would be slow; else empty.
   virtual Blocks blocks() const { return {}; }
   /// A hint: the samples that will be requested next, in about this order. Replaces the previous hint. `coming` may be
-  /// asked several times, until this returns.
+  /// called several times, until expect() returns.
   virtual void expect(const Coming& coming) const { static_cast<void>(coming); }
 };
 
@@ -53,8 +53,8 @@ class ArrayDataset : public Dataset {
   std::size_t size_ = 0;
 };
 
-/// A subset of another data set, in that data set's order. Takes 4 bytes a sample, 8 of data sets with more than 2^32,
-/// and none where samples are equally far apart.
+/// A subset of another data set, in that data set's order. Its memory is 4 bytes per sample, 8 if the data set has more
+/// than 2^32 samples, and none if the samples are equally far apart.
 class Subset : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> whole, std::vector<SampleId> ids);
@@ -72,7 +72,7 @@ class Subset : public Dataset {
 
   std::shared_ptr<const Dataset> whole_;
   std::size_t size_ = 0;
-  SampleId first_ = 0, stride_ = 0;  // of samples that are equally far apart; else one of the lists has all
+  SampleId first_ = 0, stride_ = 0;  // for samples that are equally far apart; else a list has the ids
   std::vector<std::uint32_t> short_ids_;
   std::vector<SampleId> long_ids_;
 };

@@ -8,12 +8,12 @@
 namespace tutti::engine {
 namespace {
 
-/// Consecutive ranks of which each had `length` places and has taken `taken` of them.
+/// Consecutive ranks; each of them had `length` places and has taken `taken` of those.
 struct Takers {
   std::size_t first, ranks, length, taken;
 };
 
-/// The product, or SIZE_MAX where it is larger: more steps may be asked for than there are samples.
+/// The product, or SIZE_MAX if it overflows: the number of steps may be far larger than that of samples.
 std::size_t times(std::size_t a, std::size_t b) noexcept { return checked_product(a, b, SIZE_MAX).value_or(SIZE_MAX); }
 
 }  // namespace
@@ -52,8 +52,8 @@ Rest::Cut Rest::cut_of(Way way, std::size_t size, const StepsDone& done) noexcep
 
 namespace {
 
-/// Calls `use` with the takers of a cut in the order of the ranks: three groups at most, as ranks differ in whether
-/// they have a place more, and whether they take one more in a step. It ends when `use` returns true.
+/// Calls `use` with the takers of a cut in the order of the ranks, until it returns true. There are at most three
+/// groups, because some ranks have one place more than others, and some take one more in each step.
 template <class Cut, class Use>
 void for_takers(const Cut& cut, const Use& use) {
   const std::size_t low = cut.size / cut.ranks, more = cut.size % cut.ranks;
@@ -83,7 +83,8 @@ std::size_t Rest::left_by(const Cut& cut) noexcept {
 std::size_t Rest::before(const Cut& cut, std::size_t i) noexcept {
   if (cut.way == Way::batch) return i + cut.size - left_by(cut);
   if (cut.way == Way::strided) {
-    // A row has a place of each rank. Of the first rows nothing is left, then what is not of the ranks that take more.
+    // A row has one place for each rank. The first `gone` rows have no place left. In the next `thinned` rows, the
+    // ranks that take one more in each step have none left.
     const std::size_t rows = cut.size / cut.ranks + 1, rest = cut.ranks - cut.batch_more;
     const std::size_t gone = std::min(times(cut.steps, cut.batch_low), rows);
     const std::size_t thinned = cut.batch_more > 0 ? std::min(cut.steps, rows) : 0;
@@ -112,7 +113,7 @@ void Rest::take(const StepsDone& done) {
   size_ = left_by(cut);
 }
 
-/// Each rank has taken its files one after the other.
+/// Each rank took its places from its files in their order, one file after the other.
 void Rest::take_files(const StepsDone& done) {
   const auto ranks = static_cast<std::size_t>(done.size);
   std::vector<Range> left = files_;
@@ -159,7 +160,7 @@ std::vector<Alike> Rest::shares(std::size_t batch, int size) const {
   const std::vector<std::size_t> lengths = lengths_by_file(size);
   for (std::size_t rank = 0; rank < lengths.size(); ++rank)
     found.push_back({1, lengths[rank], batch_of(batch, rank, size)});
-  const std::size_t more = std::max(batch % ranks, lengths.size());  // who is left has no file
+  const std::size_t more = std::max(batch % ranks, lengths.size());  // further ranks have no file
   if (more > lengths.size()) found.push_back({more - lengths.size(), 0, batch / ranks + 1});
   if (ranks > more) found.push_back({ranks - more, 0, batch / ranks});
   return found;

@@ -1,5 +1,5 @@
-// Dealing: which places of an order each rank has, and which are left after some steps. All of it is computed place by
-// place, so no list of samples is held.
+// Dealing: which places of an order each rank takes, and which are left after some steps. A place is an index in the
+// order. Each place is computed when it is needed, so no list of samples is stored.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct StepsDone {
   bool operator==(const StepsDone&) const = default;
 };
 
-/// Consecutive ranks that are alike.
+/// Consecutive ranks with the same numbers of samples.
 struct Alike {
   std::size_t ranks = 0;
   std::size_t length = 0;  ///< samples that each of them has
@@ -39,27 +39,27 @@ constexpr std::size_t batch_of(std::size_t batch, std::size_t rank, int size) no
   return share(batch, static_cast<int>(rank), size).count;
 }
 
-/// The places of an order that are left to be dealt out. It holds a few numbers for each take(), and with Way::file two
-/// for each file.
+/// The places of an order that no rank has taken yet. It stores a few numbers for each take(), and two numbers for each
+/// file with Way::file.
 class Rest {
  public:
   /// All of `places`. For Way::file: `stretches` are the numbers of places of each file.
   Rest(Way way, std::size_t places, const std::vector<std::size_t>& stretches);
 
   std::size_t size() const noexcept { return size_; }
-  /// Takes away what these steps took, each rank's places from the first on.
+  /// Removes the places that these steps took. Each rank took its places in their order, from its first one on.
   void take(const StepsDone& done);
-  /// The place in the order of number i < size() among those that are left.
+  /// The place of the i-th of those that are left; i < size().
   std::size_t place(std::size_t i) const noexcept;
 
-  /// What `size` ranks have of the rest, with a global batch of `batch`: in all ways but `file` three groups at most.
-  /// With Way::batch all places are those of one.
+  /// How many of the places that are left each of `size` ranks gets, with a global batch of `batch`; at most three
+  /// groups, except with Way::file. With Way::batch the result is a single rank that has all places.
   std::vector<Alike> shares(std::size_t batch, int size) const;
-  /// The part of the rest that one rank of `size` has; with Way::batch all of it.
+  /// The part of these places that rank `rank` of `size` ranks gets; with Way::batch all of them.
   Rest of_rank(int rank, int size) const;
 
  private:
-  /// What one take() left: how a number among the rest becomes one among the rest before.
+  /// The result of one take(). Maps an index among the places that it left to an index among those before it.
   struct Cut {
     Way way;
     std::size_t size, batch_low, batch_more;  // each of the first batch_more ranks takes one more
@@ -75,9 +75,9 @@ class Rest {
   Way way_;
   std::size_t size_;
   std::vector<Cut> cuts_;
-  std::vector<Range> files_;               // with Way::file: what is left of each file
-  std::vector<std::size_t> file_numbers_;  // the number of each one's first place among the rest
-  std::size_t first_ = 0, stride_ = 1;     // of a rank's part
+  std::vector<Range> files_;               // with Way::file: the places left in each file
+  std::vector<std::size_t> file_numbers_;  // for each of files_: index of its first place among those left
+  std::size_t first_ = 0, stride_ = 1;     // for the part of one rank
 };
 
 }  // namespace tutti::engine

@@ -24,9 +24,9 @@ void refuse(const fs::path& file, const std::string& what) { throw Error(Code::i
 namespace {
 
 constexpr std::size_t free_bytes = std::size_t{16} << 20;
-constexpr std::size_t gzip_piece = std::size_t{16} << 20;  // read between two looks at the limit
+constexpr std::size_t gzip_piece = std::size_t{16} << 20;  // bytes that are read before the limit is checked again
 
-/// A descriptor of a regular file; opening anything else could wait for ever.
+/// Opens a regular file only; opening anything else, such as a pipe, could block forever.
 Descriptor open_regular(const fs::path& file) {
   Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
@@ -86,7 +86,7 @@ std::vector<std::uint8_t> GzipReader::read_exactly(std::size_t expected, bool to
   std::vector<std::uint8_t> bytes;
   std::size_t found = 0;
   while (found < expected) {
-    // The first piece is small, since `expected` may be more than there is.
+    // The first piece is small, because `expected` is from a header and may be too large.
     const std::size_t piece = std::min(expected - found, std::size_t{found == 0 ? 1u : 64u} << 20);
     bytes.resize(found + piece);
     const std::size_t got = read(bytes.data() + found, piece);

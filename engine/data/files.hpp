@@ -12,10 +12,11 @@
 
 namespace tutti::engine {
 
-/// What a file may ask for. Files come from strangers: what a header says is a claim until the bytes are there.
+/// Limits for reading files from unknown sources. The sizes in a header are not believed until that many bytes have
+/// been read.
 struct ReadLimits {
   std::size_t max_pixels = 178'956'970;  ///< of an image, as in PIL
-  std::size_t max_compression = 100;     ///< how many times its size a file may unpack to; the first 16 MiB are free
+  std::size_t max_compression = 100;     ///< largest ratio of unpacked to stored bytes, beyond the first 16 MiB
   bool external_files = false;           ///< whether an HDF5 file may have its data in other files
 
   /// The most bytes that `stored` bytes may unpack to.

@@ -16,14 +16,14 @@ constexpr std::uint64_t by_samples = 0x5a3b1e, by_files = 0xf11e5;
 /// The parts of an order within which samples are shuffled, one after the other.
 struct Windows {
   std::vector<std::size_t> begins;   // the place of each window's first sample
-  std::vector<Random> keys;          // by which each window is shuffled
+  std::vector<Random> keys;          // key for shuffling each window
   std::vector<std::size_t> places;   // the place of each piece's first sample, before it is shuffled
   std::vector<std::size_t> samples;  // the first sample of each piece
   std::size_t size = 0;
 
   std::size_t window_of(std::size_t place) const { return last_not_after(begins, place); }
   std::size_t end_of(std::size_t window) const { return window + 1 < begins.size() ? begins[window + 1] : size; }
-  /// The sample at this place of the order that is not shuffled.
+  /// The sample at this place before shuffling.
   SampleId unshuffled(std::size_t place) const {
     const std::size_t piece = last_not_after(places, place);
     return samples[piece] + (place - places[piece]);
@@ -46,7 +46,7 @@ void add_piece(Windows& into, std::size_t first, std::size_t count) {
   into.size += count;
 }
 
-/// One window.
+/// A single window with all samples.
 Windows of_all(const OrderWish& wish) {
   Windows found;
   open_window(found, Random::keyed(wish.seed, by_samples, wish.epoch));

@@ -24,8 +24,8 @@ Permutation::Permutation(std::uint64_t count, Random keys) noexcept : count_(cou
   for (std::uint64_t& key : keys_) key = keys.next();
 }
 
-/// The halves may differ by a bit in length, so they change in turn instead of places. Each round can be undone, as it
-/// adds to one half what depends on the other alone.
+/// The halves may differ in length by one bit, so the rounds change them in turn instead of swapping them. Each round
+/// can be undone, because it combines one half with a value that depends on the other half alone.
 std::uint64_t Permutation::permuted(std::uint64_t number) const noexcept {
   std::uint64_t low = number & low_mask_, high = number >> low_bits_;
   for (std::size_t round = 0; round < rounds; round += 2) {

@@ -26,7 +26,7 @@ bool take_number(std::string_view& text, std::string_view next, std::size_t& num
   return true;
 }
 
-// The limits of what a saved position in an epoch may say: there may be as many steps as samples.
+// Limits for the numbers in Progress::text(). An epoch may have as many steps as samples.
 constexpr std::size_t most_parts = 1000, most_counted = Permutation::most, most_ranks = 1 << 20;
 
 bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
@@ -48,7 +48,7 @@ bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
   return text.empty();
 }
 
-/// What the order depends on.
+/// The properties of blocks on which the order depends.
 std::string text_of(const Blocks& blocks) {
   return "blocks=" + std::to_string(blocks.count()) + " window=" + std::to_string(blocks.window) +
          " open=" + std::to_string(blocks.open) + " digest=" + std::to_string(blocks.digest());
@@ -173,7 +173,7 @@ void Sampler::begin(const Rest& rest) {
   rest_ = rest.of_rank(plan_.rank, plan_.size);
   length_ = rest_.size();
   const bool pads = plan_.remainder == Remainder::pad || plan_.last == Last::pad;
-  if (length_ == 0 && pads && rest.size() > 0) {  // one who has nothing repeats the first of all
+  if (length_ == 0 && pads && rest.size() > 0) {  // a rank without samples repeats the first sample of all
     rest_ = rest;
     length_ = 1;
     repeated_ = {1};
@@ -193,7 +193,7 @@ void Sampler::finish_last_step() {
   repeat_to(mine().length);
 }
 
-/// Lets this rank's samples be followed by the same ones again, from the first on.
+/// Extends this rank's samples to `length` by repeating them from the first one on.
 void Sampler::repeat_to(std::size_t length) {
   if (length_ == 0 || length <= length_) return;
   repeated_.push_back(length_);
@@ -265,7 +265,7 @@ std::vector<SampleId> Sampler::local(std::size_t step) const {
 std::optional<SampleId> Sampler::last() const {
   std::size_t end = steps();
   if (plan_.way != Way::batch) end = std::min(end, base_ + (length_ + mine().each - 1) / mine().each);
-  for (; end > first_; --end)  // with Way::batch the last step may be too small for this rank
+  for (; end > first_; --end)  // with Way::batch the last step may have no sample for this rank
     if (const Range range = local_range(end - 1); range.count > 0) return own(range.begin + range.count - 1);
   return std::nullopt;
 }

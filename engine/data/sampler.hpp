@@ -44,9 +44,9 @@ struct Progress {
 };
 
 /// The order of an epoch depends only on seed, epoch and blocks, not on the ranks. Every sample is seen in each epoch
-/// unless remainder or last step say `drop`, and no sample is seen twice unless one of them says `pad`. Steps are
-/// numbered [first_step(), steps()). With Shuffle::keyed it holds nothing for samples or ranks: a few numbers, and some
-/// for each file with Way::file, for each block with blocks, and for each time that an epoch was resumed otherwise.
+/// unless `remainder` or `last` is `drop`, and no sample is seen twice unless one of them is `pad`. Steps are numbered
+/// [first_step(), steps()). Memory with Shuffle::keyed does not depend on the numbers of samples and ranks. It grows
+/// with files (Way::file), with blocks, and with each resume() with another number of ranks or another batch.
 class Sampler {
  public:
   struct Plan {
@@ -63,7 +63,7 @@ class Sampler {
     std::size_t grains = 0;
     /// for Way::file: the number of samples in each file, in the data set's order
     std::vector<std::size_t> files = {};
-    /// Dataset::blocks(): if not empty, samples are shuffled by windows_of(), with Way::file one file at a time.
+    /// what Dataset::blocks() returned; if not empty, samples are shuffled only within windows_of(these blocks)
     Blocks blocks = {};
     Shuffle shuffle = Shuffle::listed;
   };
@@ -90,15 +90,15 @@ class Sampler {
   std::vector<SampleId> local(std::size_t step) const;
   /// This rank's last sample of the epoch; nullopt if it has none from first_step() on.
   std::optional<SampleId> last() const;
-  /// The number of these that are not repetitions; they come first.
+  /// The number of samples in local(step) that are not repetitions; they come first.
   std::size_t distinct(std::size_t step) const noexcept;
   /// Sizes of the consecutive micro-batches of local(step).
   std::vector<std::size_t> pieces(std::size_t step) const;
 
  private:
-  /// Consecutive ranks that are alike, or with Way::batch all together.
+  /// Consecutive ranks with the same numbers of samples; with Way::batch a single entry for all ranks.
   struct Part : Alike {
-    std::size_t distinct = 0;  ///< of `length`; what follows is repeated
+    std::size_t distinct = 0;  ///< how many of `length` are not repetitions; they come first
   };
   void check() const;
   std::string data() const;
@@ -115,13 +115,13 @@ class Sampler {
   Plan plan_;
   std::size_t grains_ = 1;
   Range my_grains_;
-  Progress past_;  // before the steps that are numbered from base_ on
+  Progress past_;  // the progress before step base_
   std::size_t base_ = 0, steps_ = 0, first_ = 0;
   EpochOrder order_;
-  Rest rest_;                          // with Way::batch that of all ranks, else that of this rank
+  Rest rest_;                          // with Way::batch the places of all ranks, else of this rank
   std::vector<Part> parts_;            // in the order of the ranks
-  std::size_t length_ = 0;             // of what rest_ gives, with what is repeated
-  std::vector<std::size_t> repeated_;  // the lengths after which samples come again from the first on, rising
+  std::size_t length_ = 0;             // number of samples from rest_, repetitions included
+  std::vector<std::size_t> repeated_;  // ascending: after this many samples, the first ones are repeated
 };
 
 }  // namespace tutti::engine

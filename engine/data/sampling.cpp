@@ -14,7 +14,7 @@ std::size_t place_of(std::string_view key, std::string_view name, std::initializ
   refuse(std::string(key) + "=" + std::string(name) + ": expected " + known);
 }
 
-/// With batch.micro no micro-batch is larger than that.
+/// If batch.micro is set, no micro-batch has more samples than that.
 std::size_t cuts_of(const Config& config, int ranks) {
   if (const std::size_t grains = grains_of(config); grains > 0) return grains;
   if (config.batch.micro == 0) return 0;
@@ -25,7 +25,7 @@ std::size_t cuts_of(const Config& config, int ranks) {
 
 namespace {
 
-/// With data.last=auto a remainder that is dropped takes the last short step along, also on one rank.
+/// With data.last=auto, data.remainder=drop also drops a last step that is not full, even on one rank.
 Last last_of(const Config& config) {
   const std::size_t place = place_of("data.last", config.data.last, {"auto", "keep", "drop", "pad"});
   if (place == 0) return config.data.remainder == "drop" ? Last::drop : Last::keep;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double soon = 0.2, late = 5;  // seconds from one allreduce to the next
 
-/// The number of meetings in an interval; `one` is the time from one to the next. All in seconds.
+/// How many calls of meet() are in `interval` if they are `one` apart; both in seconds.
 std::size_t meetings_in(double interval, double one) {
   constexpr double most = 1 << 20;
   return static_cast<std::size_t>(std::clamp(interval / std::max(one, interval / most), 1.0, most));
@@ -38,7 +38,7 @@ Wish Agreement::meet(Wish mine, bool exchanged) {
   return found;
 }
 
-/// The slowest rank's time decides when ranks hear of each other again.
+/// The allreduce takes the maximum: the slowest rank's time per step determines when the next one starts.
 void Agreement::start() {
   const Deadline now = Clock::now();
   shared_ = {static_cast<double>(mine_), Seconds(now - began_).count() / static_cast<double>(meetings_)};

@@ -1,4 +1,4 @@
-// Agreement: the ranks of a run find out what one of them was asked for.
+// Agreement: all ranks of a run learn what any of them was asked to do, such as to end.
 #pragma once
 
 #include <array>
@@ -11,28 +11,29 @@
 
 namespace tutti::engine {
 
-/// A request to a run that goes on, such as by a signal. Each one outweighs those before it.
+/// A request to a running training, for example by a signal. A later value outweighs the earlier ones.
 enum class Wish {
   nothing,
-  checkpoint,    ///< write a checkpoint after this step, and go on
+  checkpoint,    ///< write a checkpoint after this step, and continue
   time_is_over,  ///< write a checkpoint after this step, and end, as max_time has passed
   end,           ///< write a checkpoint after this step, and end
 };
 
-/// The ranks meet after each step. What each of them is asked for travels in an allreduce that starts at one meeting
-/// and is waited for at a later one. Where ranks exchanged in a step anyway, that is about five times per second, and
-/// makes no rank wait longer than the exchange does. In the steps between exchanges it is every five seconds, which is
-/// how far a rank may be ahead of the others. One thread.
+/// After each step all ranks call meet(). Their wishes are combined in an allreduce that starts in one call and
+/// completes in a later one. If the ranks exchange in each step, this happens about five times per second, and no rank
+/// waits longer than for that exchange. If they do not exchange, it happens every five seconds, so no rank gets more
+/// than that ahead of the others. One thread.
 class Agreement {
  public:
   explicit Agreement(Communicator world) : world_(std::move(world)) {}
 
-  /// Called by all ranks after each step. `exchanged`: the ranks exchanged in it; the same on all of them. Returns the
-  /// largest wish of a rank that has become known, once, and the same on all ranks.
+  /// All ranks call it after each step. `exchanged`: whether the ranks exchanged in this step; the same on all ranks.
+  /// If an allreduce completes in this call, returns the largest wish of all ranks in it, else Wish::nothing; the same
+  /// on all ranks.
   Wish meet(Wish mine, bool exchanged);
-  /// True if ranks heard of each other at the last meeting; the same on all ranks.
+  /// True if the last meet() completed an allreduce; the same on all ranks. With one rank: true every 0.2 s.
   bool heard() const noexcept { return heard_; }
-  /// Waits for what is on its way. Called by all ranks at the end of a run that did not fail.
+  /// Waits for the allreduce that was started, if any. All ranks call it at the end of a run that did not fail.
   void end();
 
  private:
@@ -40,11 +41,11 @@ class Agreement {
 
   Communicator world_;
   Wish mine_ = Wish::nothing;       ///< not sent yet
-  std::array<double, 2> shared_{};  ///< of pending_: the wish, and the seconds from one meeting to the next
+  std::array<double, 2> shared_{};  ///< buffer of pending_: the wish, and the seconds per call of meet()
   Work pending_;
   bool under_way_ = false, heard_ = false;
-  std::size_t meetings_ = 0;  ///< since pending_ was started
-  /// Meetings from one allreduce to the next, if the ranks exchanged at the last one, and otherwise.
+  std::size_t meetings_ = 0;  ///< calls of meet() since pending_ was started
+  /// Calls of meet() from one allreduce to the next, if the ranks exchanged in the step, and if they did not.
   std::size_t soon_ = 1, late_ = 1;
   Deadline began_ = Clock::now();  ///< when pending_ was started
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char *model_file = "model.safetensors", *average_file = "ema.safetensors", *state_file = RunState::file;
 
-/// The file of rank `rank`; of rank 0 alone if all ranks have the same state.
+/// The file of rank `rank`. If all ranks have the same state, only that of rank 0 exists.
 std::string file_of(const char* what, std::size_t rank) {
   return what + (rank == 0 ? std::string() : "-" + std::to_string(rank)) + ".safetensors";
 }
@@ -35,7 +35,7 @@ Fields copies(const std::vector<nn::NamedTensor>& tensors) {
   return arrays;
 }
 
-/// The tensor, or `bytes` of it from `begin` on, which does not change until it is copied.
+/// The tensor, or `bytes` bytes of it from byte `begin` on. The tensor must not change until it is copied.
 StagedTensor staged(const std::string& name, const at::Tensor& tensor, std::size_t begin, std::size_t bytes) {
   const at::Tensor flat = tensor.detach().contiguous().view({-1});
   const DType dtype = array_dtype(tensor);
@@ -65,14 +65,14 @@ std::size_t bytes_of(const std::vector<nn::NamedTensor>& tensors) {
   return bytes;
 }
 
-/// Of a state of so many bytes: the most that copies of it may take, which is a tenth, or a little.
+/// The most bytes of copies at a time for a state of `bytes` bytes: a tenth, but at least 64 MiB.
 std::size_t most_copied(std::size_t bytes) { return std::max(bytes / 10, std::size_t{64} << 20); }
 
 bool due(std::int64_t every, std::size_t done) { return every > 0 && done % static_cast<std::size_t>(every) == 0; }
 
 }  // namespace
 
-/// The whole tensors on rank 0, also for a network that is split over a mesh. All ranks of the network call it alike.
+/// Returns the whole tensors on rank 0, also for a network split over a mesh. Collective; same names on all ranks.
 std::vector<nn::NamedTensor> Trainer::Run::wholes(std::vector<nn::NamedTensor> mine) const {
   return network.parts ? network.parts->whole(mine) : std::move(mine);
 }
@@ -115,8 +115,8 @@ void Trainer::Run::save_after(std::size_t epoch) {
     save(epoch, true);
 }
 
-/// What a checkpoint has of this rank, by file. Where all ranks have the same state, buffers are rank 0's, which the
-/// ranks otherwise have their own of.
+/// The tensors that a checkpoint has of this rank, by file. If all ranks have the same state, they return the same
+/// files. Buffers may differ even then; the checkpoint gets those of rank 0.
 Trainer::Run::KeptTensors Trainer::Run::kept_tensors() const {
   const bool alike = strategy->traits().alike_when_settled;
   const std::size_t rank = alike ? 0 : static_cast<std::size_t>(world.rank());
@@ -130,8 +130,9 @@ Trainer::Run::KeptTensors Trainer::Run::kept_tensors() const {
   return files;
 }
 
-/// Rank 0 writes a small state that all ranks have alike, or that is gathered from the parts of a network; ranks write
-/// their own states and shards of a large one.
+/// Saves a checkpoint. Rank 0 alone writes a state that all ranks share if it is small (checkpoint.shard_from), or if
+/// it is gathered from the parts of a network. Otherwise every rank writes its own state, or its shard of a shared one.
+/// Collective.
 void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   strategy->settle();
   flush_losses();
@@ -167,7 +168,7 @@ void Trainer::Run::save_at_root(std::size_t epoch, bool epoch_ended, const KeptT
     files.metadata = checkpoint_metadata();
     saver->start(state.step, std::move(files), best_is_now());
   };
-  all_or_none(everyone, start, {.timeout = no_deadline});  // it waits for the checkpoint before
+  all_or_none(everyone, start, {.timeout = no_deadline});  // start() waits for the previous checkpoint
 }
 
 /// The files of this rank, with all of its tensors.
@@ -182,7 +183,7 @@ Trainer::Run::Staged Trainer::Run::staged_files(const KeptTensors& kept) const {
   return found;
 }
 
-/// This rank's shard of tensors that all ranks have.
+/// This rank's shard of the tensors that all ranks have. Collective.
 Trainer::Run::Staged Trainer::Run::shard_of(const KeptTensors& kept) const {
   std::vector<nn::NamedTensor> alike;
   for (const auto& [name, buffer] : tensors.buffers) alike.emplace_back(name, buffer.detach().clone());
@@ -207,7 +208,7 @@ Trainer::Run::Staged Trainer::Run::shard_of(const KeptTensors& kept) const {
   return found;
 }
 
-/// Returns when all is copied; the writing goes on.
+/// Lets every rank write files. Returns when all tensors are copied; other threads continue to write. Collective.
 void Trainer::Run::save_together(std::size_t epoch, bool epoch_ended, Staged mine) {
   if (!writers) writers = everyone.dup();
   const auto stage = std::make_shared<Stage>(std::move(mine.files), mine.most);
@@ -225,11 +226,11 @@ void Trainer::Run::save_together(std::size_t epoch, bool epoch_ended, Staged min
   }
   saver->start([ranks = *writers, files = std::move(files), step = state.step, best = best_is_now()](
                    const CheckpointStore& store) mutable { write_together(ranks, store, step, files, best); });
-  // Ranks copy as fast as their disks write, so one that is done waits for the others here and not in an exchange.
+  // A rank copies only as fast as its disk writes. Fast ranks wait for slow ones here, and not in an exchange.
   all_or_none(everyone, [&] { stage->fill(); }, {.timeout = no_deadline});
 }
 
-/// The averages under the parameters' names, with the buffers: the network that is judged.
+/// The averages of the parameters, under the parameters' names, and the buffers: the network that is validated.
 std::vector<nn::NamedTensor> Trainer::Run::named_averages() const {
   std::vector<nn::NamedTensor> found;
   for (std::size_t i = 0; i < averages.size(); ++i) found.emplace_back(tensors.parameters[i].first, averages[i]);
@@ -237,7 +238,7 @@ std::vector<nn::NamedTensor> Trainer::Run::named_averages() const {
   return found;
 }
 
-/// The text of the state, on rank 0, after which history_of_now() writes what the state refers to.
+/// Returns the text of state.json; rank 0 only. Call history_of_now() next: it writes the history for this state.
 std::string Trainer::Run::state_text(std::size_t epoch, bool epoch_ended) {
   const Progress progress = loader.progress();
   RunState kept = state.without_past();
@@ -264,7 +265,7 @@ std::map<std::string, std::string> Trainer::Run::checkpoint_metadata() const {
   return {{"format", "pt"}, {"model", config.model.name}, {"step", std::to_string(state.step)}};
 }
 
-/// All ranks have to see the folder. Rank 0 chooses.
+/// Resumes from the checkpoint that rank 0 chooses; all ranks read its files, and need access to them. Collective.
 void Trainer::Run::resume() {
   std::int64_t step = -1;
   all_or_none(everyone, [&] {
@@ -287,7 +288,7 @@ void Trainer::Run::resume() {
               std::to_string(state.epoch + 1));
 }
 
-/// Continues after `steps` steps, of which nothing else is known.
+/// Continues after `steps` steps, without a checkpoint of them.
 void Trainer::Run::go_on_after(std::size_t steps) {
   Progress progress = loader.progress();
   const std::size_t in_epoch = steps % loader.steps();
@@ -331,7 +332,7 @@ std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& fro
   if (has_arrays(from, file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
-  if (!kept.stopped.empty()) {  // who resumes a run that patience ended wants it to go on, and to be patient anew
+  if (!kept.stopped.empty()) {  // a run that stop.patience ended goes on when resumed, and counts patience anew
     kept.stopped.clear();
     kept.patient_since = kept.validations.size();
   }

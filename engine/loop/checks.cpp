@@ -1,5 +1,5 @@
-// Config::check(): what a configuration needs before training begins. It asks the rooms above the keys, so it is here
-// and not beside them.
+// Config::check(): what a configuration needs before training begins. It uses checkpoint/, models/, optimizers/ and
+// strategies/, on which config/ does not depend, so it is in loop/.
 #include <filesystem>
 #include <string>
 

@@ -27,7 +27,7 @@ DeviceChoice choose_device(std::string_view wanted, const std::string& why_not, 
   if (!text.empty()) world.broadcast(text, first).wait();
   const std::string why = "rank " + std::to_string(first) + " has no device: " + std::string(text.begin(), text.end());
   if (wanted == "cuda") throw Error(Code::invalid, "device=cuda: " + why + "; or say device=cpu");
-  return {false, why.substr(0, why.find(';'))};  // without the advice after ';', as training on the CPU was allowed
+  return {false, why.substr(0, why.find(';'))};  // without the advice after ';', because training on the CPU is allowed
 }
 
 }  // namespace tutti::engine

@@ -12,7 +12,7 @@ namespace tutti::engine {
 struct Offer {
   bool torch_has_cuda = false;  ///< LibTorch was built with CUDA
   int torch_devices = 0;        ///< number of devices that LibTorch sees
-  std::string why_not;          ///< why the library sees no device; empty: it sees some
+  std::string why_not;          ///< why the library sees no device; empty if it sees one
   int devices = 0;              ///< number of devices that the library sees
 };
 

@@ -24,18 +24,18 @@ Feed::Feed(Accelerator& gpu, int device, const std::vector<std::size_t>& largest
     slots_.push_back({Owned<Event>(gpu, gpu.make_event(device)), Owned<Event>(gpu, gpu.make_event(device))});
 }
 
-// Waits for copies of batches that were not taken.
+// Waits for copies of batches that were sent and never used.
 Feed::~Feed() {
   try {
     gpu_.synchronize(*stream_);
-  } catch (const Error&) {  // a failed device does not copy either
+  } catch (const Error&) {  // a failed device does not copy any more
   }
 }
 
 void Feed::send(Batch& batch) {
   batch.slot = sent_++ % slots_.size();
   const Slot& slot = slots_[batch.slot];
-  gpu_.synchronize(*slot.arrived);  // until the slot's pinned memory may be overwritten
+  gpu_.synchronize(*slot.arrived);  // then the slot's pinned memory may be overwritten
   std::byte* const host = host_at(batch.slot);
   std::byte* const device = device_at(batch.slot);
   gpu_.wait(*stream_, *slot.used);

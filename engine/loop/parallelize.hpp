@@ -71,7 +71,7 @@ class Parallel {
   const std::vector<SampleId>& samples() const noexcept { return samples_; }
   /// Calls synchronize() if it is due in this step; returns whether it was.
   bool exchange();
-  /// Averages parameters and gradients now; instead of exchange(), before the optimizer's step.
+  /// Averages parameters and gradients now. Called instead of exchange(), before the optimizer's step.
   void synchronize();
 
   std::size_t exchanges() const noexcept { return exchanges_; }  ///< number of exchanges so far

@@ -15,7 +15,7 @@
 namespace tutti::engine {
 namespace {
 
-/// The filters that learn and those that reconstruct; the same layer if they are tied.
+/// The filters of a stage, and the filters that reconstruct its input; the same layer if they are tied.
 struct Stage final : torch::nn::Module {
   Stage(nn::SpaceLocalFilter low, nn::SpaceLocalFilter high) : encoder(std::move(low)), decoder(std::move(high)) {
     register_module("encoder", encoder);

@@ -8,8 +8,8 @@
 namespace tutti::engine {
 
 struct Pretraining {
-  std::vector<std::vector<double>> losses;  ///< of each stage, by step: the mean cost of a sample
-  std::vector<double> head_losses;          ///< by step, of the phase in which only the dense layer learns
+  std::vector<std::vector<double>> losses;  ///< for each stage and step: the mean cost of a sample
+  std::vector<double> head_losses;          ///< for each step of the phase in which only the dense layer learns
 };
 
 /// Greedy layer-wise pretraining of a network of model=sparse, over a mesh or not, as config.pretrain says: stage by

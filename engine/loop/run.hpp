@@ -107,7 +107,7 @@ struct Trainer::Run {
   void flush_losses();
   void give_up(const std::string& why);
 
-  // Defined in wishes.cpp: what a run is asked for while it goes on.
+  // Defined in wishes.cpp: requests to the running training.
   void hear(std::size_t exchanges_before, bool ends_epoch);
   bool is_to_end() const noexcept { return asked >= Wish::time_is_over; }
   void interrupt(std::size_t epoch);
@@ -125,8 +125,8 @@ struct Trainer::Run {
   /// Files of this rank that are copied while they are written.
   struct Staged {
     std::vector<StagedFile> files = {};
-    std::size_t most = 0;    ///< bytes of copies at a time
-    std::string index = {};  ///< of shards; empty: the files are no shards
+    std::size_t most = 0;    ///< most bytes of copies at a time
+    std::string index = {};  ///< text of shards.json; empty: the files are no shards
   };
   KeptTensors kept_tensors() const;
   void save_at_root(std::size_t epoch, bool epoch_ended, const KeptTensors& kept);
@@ -172,28 +172,28 @@ struct Trainer::Run {
   Report report;
   std::unique_ptr<RunFolder> folder;    ///< on rank 0, if the run has a folder
   std::unique_ptr<History> history;     ///< on rank 0, if the run has a folder
-  std::string fresh_history;            ///< what `history` has noted and nobody has written
-  std::optional<Communicator> writers;  ///< for checkpoints that ranks write together, once there was one
-  std::unique_ptr<Saver> saver;  ///< on rank 0, if the run has a folder, and on ranks that write; after what it uses
+  std::string fresh_history;            ///< lines that `history` has noted and that are not written yet
+  std::optional<Communicator> writers;  ///< for checkpoints that ranks write together; made for the first one
+  std::unique_ptr<Saver> saver;  ///< on rank 0 if the run has a folder, and on ranks that write; uses those above
 
   std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
   RunState state;
-  bool tracing = false;      ///< whether the trace is not complete yet
-  std::string stop_reason;   ///< empty: training goes on
-  bool interrupted = false;  ///< by a wish or max_time
-  std::string failure;       ///< why training was given up, which is then stop_reason too; empty: it was not
-  std::size_t left_out = 0;  ///< steps in a row that changed nothing, up to the last one
+  bool tracing = false;                    ///< true until the trace is complete
+  std::string stop_reason;                 ///< why training ends; empty while it continues
+  bool interrupted = false;                ///< by a wish or max_time
+  std::string failure;                     ///< why training was given up; then equal to stop_reason; else empty
+  std::size_t left_out = 0;                ///< number of steps in a row, up to the last one, without an update
   std::vector<at::Tensor> buffers_before;  ///< copies from before the step
   std::vector<at::Tensor> averages;        ///< of the parameters (optimizer.ema), from the first step on
   double last_loss = 0;                    ///< of the last step, mean over this rank's samples
   StepLosses losses;
-  std::span<double> loss_of_step;  ///< of `losses`
+  std::span<double> loss_of_step;  ///< this rank's sums of the step in `losses`
 
   Agreement agreement;
-  const Deadline ends_at;               ///< from when on max_time is over
-  Wish wished = Wish::nothing;          ///< of this rank, which the others have not been told of
-  Wish known = Wish::nothing;           ///< the largest wish of any rank that all ranks know of
-  Wish asked = Wish::nothing;           ///< of any rank, known to all, and not done yet
+  const Deadline ends_at;               ///< the time at which max_time is over
+  Wish wished = Wish::nothing;          ///< of this rank, not yet passed to `agreement`
+  Wish known = Wish::nothing;           ///< the largest wish that all ranks know
+  Wish asked = Wish::nothing;           ///< the wish that all ranks act on after this step
   std::unique_ptr<LossFile> loss_file;  ///< on rank 0, if the configuration names one
   std::exception_ptr unwritten;         ///< on rank 0: why losses could not be written
 };

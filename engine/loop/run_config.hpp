@@ -1,4 +1,4 @@
-// What a run's folder says to who goes on with it.
+// Reads what a run's folder says about the run, in order to resume it.
 #pragma once
 
 #include <filesystem>
@@ -7,18 +7,18 @@
 
 namespace tutti::engine {
 
-/// Reads DIR/config.yaml over `config`. The values keep the sources that are noted there; options that were defaults
-/// are not set. Throws Error{invalid} with file and line.
+/// Reads config.yaml in `folder` over `config`. Values keep the sources in the file's comments. Options with their
+/// default values are not set. Throws Error{invalid} with file and line.
 void read_run(Config& config, const std::filesystem::path& folder);
 
-/// Removes the options that are in `before` and still the same, if `config` has chosen another entry, which does not
-/// have them.
+/// For a section in which `config` selects another entry than `before`: removes options that have the same value in
+/// both and that the selected entry does not have.
 void forget_options_of_others(Config& config, const Config& before);
 
 /// True if the run in `folder` has a checkpoint.
 bool has_checkpoint(const std::filesystem::path& folder);
 
-/// The number of ranks that the run in `folder` had last; 0 if nothing is known of it.
+/// The number of ranks of the run in `folder`, when it last ran; 0 if that is not known.
 int ranks_of_run(const std::filesystem::path& folder);
 
 }  // namespace tutti::engine

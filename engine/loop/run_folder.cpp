@@ -91,7 +91,7 @@ std::vector<std::pair<std::string, double>> scalars_of(const EpochResult& result
   return found;
 }
 
-/// The configuration of the whole job, with which it can be begun anew or resumed.
+/// The configuration of the whole job, with which the job can be started again or resumed.
 Config of_job(Config config) {
   if (config.whole.batch > 0) config.batch.global = config.whole.batch;
   return config;
@@ -115,12 +115,11 @@ void append(const fs::path& file, const std::string& head, const std::string& te
   if (!out) throw Error(Code::resource, file.string() + ": cannot be written: see whether the disk is full");
 }
 
-/// The history of a run:
-/// {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by epoch}, "args": the
-/// configuration by key}, like mpi_learn's <model>_<trial>_history.json. Rank 0 has loss, val_loss and val_<metric> of
-/// all ranks together, the learning rate and times; the ranks that the others waited for most have waited_for, which is
-/// null for an epoch in which they were not among those.
-/// `exchanged` are the statistics of this rank.
+/// The history of a run: {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by
+/// epoch}, "args": the configuration by key}, like mpi_learn's <model>_<trial>_history.json. The lists of rank 0 are
+/// loss, val_loss and val_<metric> of all ranks together, the learning rate and times. The ranks for which others
+/// waited longest also have a list waited_for, with null for each epoch in which the rank was not among them.
+/// `exchanged` is of this rank.
 std::string history_json(const Config& config, const RunState& state, const ExchangeStats& exchanged, double seconds) {
   using Json = nlohmann::ordered_json;
   Json ranks = Json::object();
@@ -185,8 +184,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
 
 RunFolder::~RunFolder() = default;
 
-/// Holds the file `lock` of the folder while this object lives, with the process and its host in it. Where the file
-/// system has no locks, nothing is held.
+/// Locks the file `lock` of the folder while this object lives, and writes this process and its host into it. Does
+/// nothing on a file system without locks.
 void RunFolder::lock() {
   const fs::path file = folder_ / "lock";
   lock_ = std::make_unique<Descriptor>(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));

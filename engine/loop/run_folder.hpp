@@ -19,23 +19,23 @@ class Descriptor;
 namespace tutti::engine {
 
 /// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
-/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (for each epoch the ten pairs of ranks of
-/// which one waited longest for the other), DIR/events.out.tfevents.* (the same for TensorBoard, and the loss of each
-/// step) and DIR/log.jsonl (see RunLog). Losses, validations and epochs are written as they become known. One process
-/// writes, on one thread.
+/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (for each epoch the ten pairs of ranks with the
+/// longest wait of one for the other), DIR/events.out.tfevents.* (for TensorBoard: epochs, validations, and the loss of
+/// each step) and DIR/log.jsonl (see RunLog). Losses, validations and epochs are written as they become known. One
+/// process writes, on one thread.
 class RunFolder {
  public:
   /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
-  /// written, Error{invalid} if the folder contains a run that is not being resumed, or one that another process goes
-  /// on with: DIR/lock is held while this object lives.
+  /// written. Throws Error{invalid} if the folder contains a run that is not being resumed, or one that is running in
+  /// another process. Holds DIR/lock while this object lives.
   RunFolder(const Config& config, int ranks, const RunState& done);
   ~RunFolder();
 
   /// Adds `found` to the event file and, if `listed`, DIR/validations.csv.
   void validation(const Validation& found, bool listed);
-  /// Writes the losses of the steps that follow those before.
+  /// Writes the losses of the next steps.
   void losses(std::span<const double> fresh);
-  /// Writes the end of an epoch, with the pairs of ranks of which one waited longest for the other.
+  /// Writes the result of an epoch, and the pairs of ranks with the longest wait of one for the other.
   void epoch(const EpochResult& result, std::span<const PairWait> waits);
   /// Writes DIR/history.json at the end of the run.
   void history(const RunState& done, const ExchangeStats& exchanged) const;

@@ -1,5 +1,5 @@
-// One step: forward and backward of this rank's samples, in micro-batches if configured, with gradients exchanged
-// meanwhile; then the update.
+// One step: forward and backward of this rank's samples, in micro-batches if configured, while gradients are exchanged;
+// then the update.
 #include <torch/utils.h>
 
 #include <ATen/Functions.h>
@@ -18,7 +18,7 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t most_left_out = 100;  // steps in a row; nothing good can be expected of the next ones
+constexpr std::size_t most_left_out = 100;  // steps in a row; then training is given up, even with on_nan=skip
 
 std::string not_finite(std::size_t step) {
   return "the loss or the gradients of step " + std::to_string(step) +
@@ -28,7 +28,7 @@ std::string not_finite(std::size_t step) {
 
 }  // namespace
 
-/// Input and target on the network's device. Their memory belongs to the batch or to the feed.
+/// Returns input and target on the network's device. Their memory belongs to the batch or to the feed.
 std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) const {
   if (feed) tensor_device.compute().follow(feed->arrived(batch));
   at::Tensor input, target;
@@ -47,7 +47,7 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::tensors_of(const Batch& batch) c
   return {input, target};
 }
 
-/// Under autocast to bfloat16 if configured; the output is converted back to the network's dtype.
+/// Runs forward, under autocast to bfloat16 if configured, and converts the output to the network's dtype.
 at::Tensor Trainer::Run::forward(const at::Tensor& input) const {
   const bool cast = config.precision == "bf16";
   const Autocast autocast(cast);
@@ -70,7 +70,7 @@ double Trainer::Run::piece(const at::Tensor& input, const at::Tensor& target, do
   return mean;
 }
 
-/// Calls the strategy and records the time that it was blocked. All ranks finish exchanges in the same calls.
+/// Calls the strategy and records how long the call blocked. Exchanges finish in the same calls on all ranks.
 void Trainer::Run::exchange(const std::function<void()>& call) {
   const ExchangeStats before = strategy->stats();
   call();
@@ -101,7 +101,7 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   const std::size_t first_grain = share(grains, world.rank(), world.size()).begin;
   const std::span<double> sums = losses.begin();
   if (counts_of.empty()) call(hooks.on_forward, moment);
-  // joins the collectives of the other ranks' BatchNorms
+  // A rank without samples takes part in the collectives of the other ranks' BatchNorms.
   if (counts_of.empty() && config.sync.batch_norm) forward(input).sum().backward();
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < counts_of.size(); ++i) {
@@ -125,7 +125,7 @@ void Trainer::Run::pieces(const Batch& batch, const at::Tensor& input, const at:
   exchange([&] { strategy->end_backward(); });
 }
 
-/// Copies what a forward pass changes, for a step that is left out.
+/// Copies the buffers, which a forward pass changes, so that leave_out() can restore them.
 void Trainer::Run::keep_buffers() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < tensors.buffers.size(); ++i) {
@@ -139,8 +139,8 @@ void Trainer::Run::restore_buffers() {
   for (std::size_t i = 0; i < buffers_before.size(); ++i) tensors.buffers[i].second.copy_(buffers_before[i]);
 }
 
-/// Returns true if the loss and the gradients of the step are finite numbers. Ranks with equal gradients find the same,
-/// and so do those with parts of one network.
+/// Returns true if the loss and the gradients of the step are finite numbers. The result is the same on ranks with
+/// equal gradients, and on all ranks if the network is in parts; in that case collective.
 bool Trainer::Run::is_finite_step(const Moment& now) {
   bool finite = now.gradient_norm > 0 || config.optimizer.clip > 0 ? std::isfinite(now.gradient_norm)
                                                                    : gradients_are_finite(tensors.parameters);
@@ -157,7 +157,8 @@ void Trainer::Run::update(Moment& now) {
   if (config.optimizer.ema > 0) move_averages();
 }
 
-/// As AveragedModel of torch.optim.swa_utils with get_ema_multi_avg_fn(): the first step sets the averages.
+/// Updates the averages like AveragedModel of torch.optim.swa_utils with get_ema_multi_avg_fn(). The first step sets
+/// them.
 void Trainer::Run::move_averages() {
   const at::NoGradGuard no_grad;
   const bool first = averages.empty();
@@ -170,7 +171,7 @@ void Trainer::Run::move_averages() {
   }
 }
 
-/// Exchanges the values of parameters and averages, to judge the averages and then go on.
+/// Swaps the values of parameters and averages, before a validation of the averages and again after it.
 void Trainer::Run::swap_averages() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < averages.size(); ++i) {
@@ -180,8 +181,9 @@ void Trainer::Run::swap_averages() {
   }
 }
 
-/// Leaves the network as it was before the step, whose loss is NaN in the curve. Throws on this rank alone if others do
-/// not know, which ends the job.
+/// Instead of an update: restores the buffers, clears the gradients, and makes the step's loss NaN. Throws
+/// DivergedError if training is to be given up and the other ranks do not know it; the error on this rank alone then
+/// ends the job.
 void Trainer::Run::leave_out(const Moment& now) {
   const at::NoGradGuard no_grad;
   ++left_out;
@@ -193,7 +195,7 @@ void Trainer::Run::leave_out(const Moment& now) {
   if (!all_know && (config.on_nan == "stop" || left_out == most_left_out)) throw DivergedError(not_finite(now.step));
 }
 
-/// At the learning rate of step `place` of a trainer's own.
+/// Does one step. The learning rate is that of step `place` of the schedule, unless a hook has set one.
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place) {
   const double rate =
       strategy->traits().rate_factor *
@@ -227,7 +229,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   if (failure.empty()) give_up(not_finite(state.step - 1));
 }
 
-/// The extra steps of an epoch (Task::further).
+/// Does the extra steps of an epoch (Task::further).
 void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
   const bool is_last = !has_more();
   const std::vector<Transform> transforms = transforms_for(config, data);
@@ -250,13 +252,13 @@ void Trainer::Run::train_further(std::size_t epoch, std::size_t& samples) {
   }
 }
 
-/// Ends training, with the same reason on all ranks, and makes it fail.
+/// Ends training; run() then throws DivergedError at its end. All ranks call it with the same reason.
 void Trainer::Run::give_up(const std::string& why) {
   if (failure.empty()) failure = stop_reason = why;
 }
 
-/// Waits for the losses that the ranks are exchanging, and writes them. Gives training up if one is not finite, unless
-/// such steps are to be skipped.
+/// Waits for the losses that the ranks are exchanging, and writes them. If a loss is not finite and on_nan=stop, gives
+/// training up.
 void Trainer::Run::take_losses() {
   const std::size_t before = state.losses.size();
   for (const StepLosses::Sum& step : losses.finish()) {
@@ -273,7 +275,7 @@ void Trainer::Run::take_losses() {
   write_losses(std::span(state.losses).subspan(before));
 }
 
-/// Makes the losses of all steps known. Collective.
+/// Exchanges the losses of all steps that are not known yet, and waits for them. Collective.
 void Trainer::Run::flush_losses() {
   take_losses();
   losses.start();

@@ -7,7 +7,8 @@
 namespace tutti::engine {
 namespace {
 
-// Up to so many ranks are summed in their order; what each of more ranks gets from all would grow with their number.
+// Up to this number of ranks, all sums are gathered and added in the order of the ranks. More ranks use an allreduce,
+// because the gathered bytes grow with the number of ranks.
 constexpr int most_gathered = 64;
 
 }  // namespace
@@ -22,11 +23,11 @@ void StepLosses::start() {
   sent_.swap(sums_);
   sent_steps_.swap(steps_);
   if (grains_ > 0) {
-    under_way_ = world_.allreduce(sent_, sum);  // exact, as a grain's sum is nonzero on one rank only
+    under_way_ = world_.allreduce(sent_, sum);  // exact, because a grain's sum is nonzero on one rank only
     return;
   }
   if (world_.size() > most_gathered) {
-    // Adds the ranks in the same order whatever the number of sums, which other algorithms do not.
+    // This algorithm adds the ranks' values in the same order for any number of sums; others do not.
     under_way_ = world_.allreduce(sent_, sum, {.algorithm = "planned/recursive_doubling"});
     return;
   }

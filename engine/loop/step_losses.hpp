@@ -11,8 +11,8 @@
 
 namespace tutti::engine {
 
-/// Each rank adds its own sums of losses step by step; what all ranks have together becomes known when they exchange
-/// them. Sums are added in an order that depends neither on when that is nor, with grains, on the number of ranks. One
+/// Each rank adds its own sums of losses for each step. Exchanging them makes the sums over all ranks known. They are
+/// added in an order that does not depend on when they are exchanged and, with grains, not on the number of ranks. One
 /// thread.
 class StepLosses {
  public:
@@ -25,18 +25,19 @@ class StepLosses {
   /// `grains`: parts of a step whose losses are added as a tree; 0: each rank has one sum.
   StepLosses(Communicator world, std::size_t grains) : world_(std::move(world)), grains_(grains) {}
 
-  /// Begins a step. Returns this rank's sums of it, which are 0: one, or one for each grain, of which this rank sets
-  /// its own. They may be changed until the next call.
+  /// Begins a step. Returns this rank's sums for it, initially 0: one sum, or one for each grain, of which this rank
+  /// sets its own. The caller may change them until the next call.
   std::span<double> begin();
   /// `step`: its number. `samples`: those of all ranks in it.
   void end(std::size_t step, std::size_t samples) {
     steps_.push_back({.step = step, .samples = static_cast<double>(samples)});
   }
 
-  /// Starts to exchange what is not known yet, unless an exchange is under way. Called by all ranks after the same
-  /// steps; does not block.
+  /// Starts to exchange the sums that were not exchanged yet, unless an exchange is under way. Called by all ranks
+  /// after the same steps; does not block.
   void start();
-  /// Waits for the exchange that is under way. Returns the steps that it was of, in order. Called by all ranks.
+  /// Waits for the exchange that is under way. Returns the steps in it, in order; none if there is no exchange. Called
+  /// by all ranks.
   std::vector<Sum> finish();
 
  private:
@@ -44,9 +45,9 @@ class StepLosses {
 
   Communicator world_;
   const std::size_t grains_;
-  std::vector<Sum> steps_;  ///< that are not sent yet
+  std::vector<Sum> steps_;  ///< not sent yet, as are sums_
   std::vector<double> sums_;
-  std::vector<Sum> sent_steps_;  ///< of under_way_, which uses the other two
+  std::vector<Sum> sent_steps_;  ///< in under_way_, which uses sent_ and all_
   std::vector<double> sent_, all_;
   Work under_way_;
 };

@@ -15,14 +15,14 @@
 namespace tutti::engine {
 namespace {
 
-/// Files of other ranks take as long as their disks want. A rank that is lost fails the calls all the same.
+/// No deadline, because other ranks' disks may need any time. If a rank is lost, the calls fail nevertheless.
 const CallOptions& until_written() {
   static const CallOptions options{.timeout = no_deadline};
   return options;
 }
 
-/// Calls `step` on all ranks, with the rank's number in front of its error. Every error becomes one that all ranks are
-/// told of, because they wait without a deadline.
+/// Calls `step` on all ranks. An error starts with the number of its rank, and all ranks throw it, because the others
+/// would wait without a deadline.
 void on_all(Communicator& ranks, const std::function<void()>& step) {
   const auto named = [&] {
     const std::string who = "rank " + std::to_string(ranks.rank()) + ": ";
@@ -37,7 +37,7 @@ void on_all(Communicator& ranks, const std::function<void()>& step) {
   all_or_none(ranks, named, until_written());
 }
 
-/// Returns true if all ranks have come here, so that none of them writes any more. A rank that is lost never comes.
+/// Returns true when all ranks have called it, so that no rank is writing. Returns false if a rank is lost.
 bool none_writes(Communicator& ranks) noexcept {
   try {
     ranks.barrier(until_written()).wait();
@@ -63,7 +63,7 @@ Manifest files_of(std::string_view lines) {
   return files;
 }
 
-/// At rank 0 the files of all ranks.
+/// Returns the files of all ranks on rank 0, and an empty list on other ranks. Collective.
 Manifest all_files(Communicator& ranks, const Manifest& mine) {
   const std::string text = lines_of(mine);
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());

@@ -13,23 +13,23 @@
 
 namespace tutti::engine {
 
-/// What a rank contributes.
+/// The files that a rank contributes.
 struct RankFiles {
-  std::shared_ptr<Stage> stage;                   ///< its tensors, which another thread fills
-  std::map<std::string, std::string> metadata;    ///< of files of tensors
+  std::shared_ptr<Stage> stage;                   ///< its tensors; another thread calls Stage::fill()
+  std::map<std::string, std::string> metadata;    ///< metadata of the files of tensors
   std::map<std::string, std::string> texts = {};  ///< further files, by name; of rank 0
-  std::function<void()> history = {};             ///< of rank 0; called first
+  std::function<void()> history = {};             ///< on rank 0: writes the run's history; called first
 };
 
-/// Writes a checkpoint of `step` into the folder of `store`, which all ranks see. Rank 0 makes the folder, every rank
-/// writes its files, and rank 0, which is told their sizes and checksums, makes the manifest and the checkpoint. If a
-/// rank fails, all ranks throw its error, with its number, what was written is removed, and the checkpoint before stays
-/// the newest one. If a rank is lost, the others throw Error{peer_lost}, and what was written is left to the next run's
-/// store to remove, as some may still be writing. Collective on `ranks`, which nothing else uses meanwhile; blocks,
-/// without a deadline, as long as the ranks' disks want.
+/// Writes a checkpoint of `step` into the folder of `store`, which all ranks must be able to access. Rank 0 creates the
+/// checkpoint's folder, and every rank writes its files. Then rank 0 gathers their sizes and checksums, writes the
+/// manifest and commits the checkpoint. If a rank fails, all ranks throw its error, with its rank. The files are then
+/// removed, and the previous checkpoint remains the newest. If a rank is lost, the others throw Error{peer_lost}. The
+/// files then remain until the next run's store removes them, because some ranks may still be writing. Collective on
+/// `ranks`, which nothing else uses meanwhile; blocks, without a deadline, as long as the disks of the ranks need.
 ///
-/// A rank gives and gets a number of bytes that does not depend on how many ranks there are; rank 0 gets 12 bytes and a
-/// name for each file.
+/// The number of bytes that a rank sends and receives does not depend on the number of ranks, except that rank 0
+/// receives a line of text for each file: size, checksum and name.
 void write_together(Communicator& ranks, const CheckpointStore& store, std::uint64_t step, const RankFiles& mine,
                     bool best);
 

@@ -24,7 +24,7 @@ void set_threads(int threads) {
 
 std::size_t size(std::int64_t number) { return static_cast<std::size_t>(number); }
 
-/// Resolves run=none and batch.per_rank.
+/// Replaces run=none by an empty text, and batch.per_rank by batch.global.
 Config settled(Config config, int ranks) {
   if (config.run == "none") config.run.clear();
   config.resolve_batch(ranks);
@@ -45,7 +45,7 @@ Network placed(Network network) {
   return network;
 }
 
-/// The ranks that have different samples.
+/// The communicator of the ranks that have different samples.
 Communicator dealt(const Network& network, const Config& config, const Communicator& all) {
   if (!network.parts && splits_network(config, all.size()))
     refuse("parallel: the network is whole yet, but the configuration wants mesh " +
@@ -147,7 +147,7 @@ std::unique_ptr<Feed> Trainer::Run::make_feed() const {
   return std::make_unique<Feed>(tensor_device.gpu(), tensor_device.where().index, largest, size(config.data.prefetch));
 }
 
-/// `samples`: number seen since the epoch was started or resumed.
+/// Reports progress. `samples`: number seen since the epoch was started or resumed.
 void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
   const double seconds = times.clock().total(), left = static_cast<double>(own_steps - own_done());
   report.step({.epoch = epoch + 1,
@@ -159,7 +159,7 @@ void Trainer::Run::tell(std::size_t epoch, std::size_t step, double samples) {
                .seconds_left = left * seconds / static_cast<double>(step - loader.first_step())});
 }
 
-/// Returns false if training ends with this epoch.
+/// Trains one epoch, or the rest of a resumed one. Returns false if training ends with it. Collective.
 bool Trainer::Run::train_epoch(std::size_t epoch) {
   set_training(network, true);
   if (state.sampler.empty())
@@ -241,7 +241,7 @@ void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
   call(hooks.on_end_epoch, now);
 }
 
-/// Written after each epoch until the trace has enough steps.
+/// Writes the trace after each epoch until it has enough steps. Collective.
 void Trainer::Run::write_trace() {
   if (!tracing) return;
   tracing = times.trace().recording();
@@ -291,14 +291,14 @@ TrainResult Trainer::Run::run() {
     if (!stop_reason.empty() || !train_epoch(epoch)) break;
   }
   const bool only_helps = further && state.epochs.empty() && !config.checkpoint.resumes() && stop_reason.empty();
-  if (only_helps) train_epoch(size(config.epochs) - 1);  // it had no step of its own to do
+  if (only_helps) train_epoch(size(config.epochs) - 1);  // this trainer has no step of its own
   agreement.end();
   Moment now = moment(state.epochs.size());
   if (!state.epochs.empty()) now.result = &state.epochs.back();
   call(hooks.on_end, now);
   all_or_none(everyone,
               [&] {
-                if (saver) saver->wait();  // first, so that no other error hides that of a checkpoint
+                if (saver) saver->wait();  // first, so that its error is not hidden by another one
                 if (folder) folder->history(state, strategy->stats());
               },
               {.timeout = no_deadline});

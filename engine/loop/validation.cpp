@@ -17,7 +17,7 @@
 
 namespace tutti::engine {
 
-/// The metric that stop.monitor names, or else the first one; null: the loss is watched.
+/// The metric that stop.monitor names, or else the first one; null if the loss is watched.
 const Metric* Trainer::Run::watched_metric() const {
   if (config.stop.monitor.empty()) return metrics.empty() ? nullptr : &metrics[0];
   const std::optional<std::size_t> found = monitored(config.stop.monitor, metrics);
@@ -29,7 +29,7 @@ bool Trainer::Run::larger_is_better() const {
   return metric != nullptr && metric->larger_is_better;
 }
 
-/// What keys of this value are divided by: they give fractions in percent.
+/// The divisor of configured values for the watched metric: 100 if it is a fraction, as they are in percent; else 1.
 double Trainer::Run::scale_of_watched() const {
   const Metric* metric = watched_metric();
   return metric != nullptr && is_share(metric->name) ? 100 : 1;
@@ -40,7 +40,7 @@ double Trainer::Run::watched(const Validation& found) const {
   return metric == nullptr ? found.loss : found.metrics[static_cast<std::size_t>(metric - metrics.data())].second;
 }
 
-/// NaN if the loss is not finite: an accuracy is a number all the same, but of no use.
+/// The watched value, or NaN if the loss is not finite, because an accuracy is useless then.
 double Trainer::Run::finite_watched(const Validation& found) const {
   return std::isfinite(found.loss) ? watched(found) : std::numeric_limits<double>::quiet_NaN();
 }
@@ -60,7 +60,7 @@ bool Trainer::Run::validates_within_epochs() const {
   return config.validate.every_steps > 0 || config.validate.every_samples > 0;
 }
 
-/// `samples`: number in the step that was just done.
+/// Returns true if a validation is due after the last step, which had `samples` samples.
 bool Trainer::Run::validation_is_due(std::size_t samples) const {
   const auto steps = static_cast<std::size_t>(config.validate.every_steps);
   const auto every = static_cast<std::size_t>(config.validate.every_samples);
@@ -68,7 +68,7 @@ bool Trainer::Run::validation_is_due(std::size_t samples) const {
   return every > 0 && state.samples / every > (state.samples - samples) / every;
 }
 
-/// The last validation, unless steps of the epoch that ends came after those it judged and none of them was judged.
+/// The last validation if it was made in the epoch that ends, or if no step was done since; else nullopt.
 std::optional<Validation> Trainer::Run::validation_of_epoch() const {
   if (state.validations.empty()) return std::nullopt;
   const std::size_t before = state.epochs.empty() ? 0 : state.epochs.back().step;
@@ -76,7 +76,7 @@ std::optional<Validation> Trainer::Run::validation_of_epoch() const {
   return last.step > before || last.step == state.step ? std::optional(last) : std::nullopt;
 }
 
-/// NaN for the loss and each metric.
+/// A validation with NaN for the loss and each metric.
 Validation Trainer::Run::without_numbers() const {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   Validation found{.loss = none};
@@ -84,14 +84,14 @@ Validation Trainer::Run::without_numbers() const {
   return found;
 }
 
-/// After the last step of an epoch, or of the part of an epoch with which training ends.
+/// Validates, if due, after the last step of an epoch, or of the part of an epoch with which training ends.
 void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::size_t samples) {
   if (!state.validations.empty() && state.validations.back().step == state.step) return;
   const bool ends = steps < loader.steps() || !stop_reason.empty() || !has_more();
   if (ends || !validates_within_epochs() || schedule.observes() || validation_is_due(samples)) validate(epoch, steps);
 }
 
-/// `steps` of the epoch are done. The time of a validation is not counted in the epoch.
+/// Validates after `steps` steps of the epoch. The time is not counted in the epoch. Collective.
 void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   strategy->settle();
   flush_losses();
@@ -116,7 +116,7 @@ void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   times.clock().skip();
 }
 
-/// The number of samples that a validation looks at.
+/// The number of held-out samples that a validation uses.
 std::size_t Trainer::Run::held_out() const {
   const auto limit = static_cast<std::size_t>(config.validate.limit);
   return limit > 0 ? std::min(limit, data.test->size()) : data.test->size();
@@ -140,8 +140,8 @@ void Trainer::Run::for_held_out(Range samples, const std::function<void(std::spa
   }
 }
 
-/// Adds the loss and the metrics, summed over these held-out samples, to `totals`. Writes their outputs and targets to
-/// their places in `all`, if that has any, where targets follow after outputs.
+/// Adds the loss and the metrics, summed over these held-out samples, to `totals`. If `all` is not empty, writes
+/// outputs and targets to it: first the outputs of all samples, then their targets.
 void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<double> all) {
   for_held_out(samples, [&](std::span<const SampleId> ids) {
     const auto [input, target] = held_out_tensors(ids);
@@ -160,8 +160,8 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<d
   });
 }
 
-/// With grains the samples are divided in the same way for any number of ranks, and the sums are added in a fixed
-/// order.
+/// Evaluates the network on the held-out samples. With grains the division of samples and the order of sums do not
+/// depend on the number of ranks. Collective.
 Validation Trainer::Run::evaluate() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
@@ -187,7 +187,7 @@ Validation Trainer::Run::evaluate() {
   return found;
 }
 
-/// Each rank has a part of the samples; those of the first rank come first.
+/// Each rank evaluates a contiguous part of the samples, in the order of the ranks.
 at::Tensor Trainer::Run::predict() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
@@ -217,8 +217,8 @@ at::Tensor Trainer::Run::predict() {
   return world.rank() == 0 ? all : at::Tensor();
 }
 
-/// Takes a few held-out samples through the network, the loss and the metrics before training, so that what does not go
-/// together ends the run at its beginning.
+/// Evaluates network, loss and metrics on a few held-out samples before training, so that a run whose parts do not fit
+/// together fails at its beginning.
 void Trainer::Run::look_first() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
@@ -238,7 +238,8 @@ void Trainer::Run::look_first() {
     if (each.mean) each.mean(output, target);
 }
 
-/// look_first() on all ranks, of which one tells what is wrong. A network in parts exchanges in its forward pass.
+/// Calls look_first() on all ranks. One rank's error is thrown on all ranks, except for a network in parts, whose
+/// forward pass is collective itself.
 void Trainer::Run::look_together() {
   if (network.parts) return look_first();
   all_or_none(everyone, [&] {
@@ -251,7 +252,8 @@ void Trainer::Run::look_together() {
   });
 }
 
-/// Batch normalisation cannot learn from one sample, which the last step of an epoch may have. Collective.
+/// Throws on all ranks if some step has a single sample on a rank and the network cannot be trained with one sample, as
+/// with batch normalisation. Collective.
 void Trainer::Run::look_at_one_sample() {
   if (config.sync.batch_norm || network.parts) return;
   const SampleId one[] = {0};

@@ -34,7 +34,7 @@ std::map<std::string, Array> by_name(const Fields& arrays) {
   return found;
 }
 
-/// The names in a file, by the network's: torchvision's if the file has more of those.
+/// Maps the network's names to those in the file: torchvision's names if more of them are in the file.
 std::map<std::string, std::string> names_in(const std::map<std::string, Array>& arrays,
                                             const std::vector<std::string>& own, std::string_view model) {
   std::map<std::string, std::string> names, theirs = torchvision_names(model, own);

@@ -1,4 +1,4 @@
-// What a run is asked for while it goes on, and what it writes meanwhile.
+// Handles requests to the running training, such as to end, after each step; and writes losses as they become known.
 #include <algorithm>
 #include <utility>
 
@@ -7,9 +7,9 @@
 
 namespace tutti::engine {
 
-/// Called after each step, before which the strategy had finished `exchanges_before` exchanges. Ranks tell each other
-/// what they were asked for, and exchange losses. They act after a step in which they exchanged, or the last one of an
-/// epoch: elsewhere a checkpoint may be an exchange of its own, which other runs do not have.
+/// Called after each step. `exchanges_before`: exchanges that the strategy had finished before the step. Tells all
+/// ranks the wishes, and exchanges losses. Ranks act on a wish after a step in which they exchanged, or after the last
+/// step of an epoch. After another step, a checkpoint might add an exchange that a run without a wish does not have.
 void Trainer::Run::hear(std::size_t exchanges_before, bool ends_epoch) {
   if (hooks.wish) wished = std::max(wished, hooks.wish());
   if (Clock::now() >= ends_at) wished = std::max(wished, Wish::time_is_over);
@@ -21,8 +21,8 @@ void Trainer::Run::hear(std::size_t exchanges_before, bool ends_epoch) {
   losses.start();
 }
 
-/// Ends training after a step, with a checkpoint from which a resumed run has the same bits as if it had gone on: the
-/// validation and the epoch that may be due are left to it. Collective.
+/// Ends training after a step, with a checkpoint from which a resumed run continues bitwise as if it had not been
+/// interrupted. The resumed run makes the validation and the end of the epoch, if they are due. Collective.
 void Trainer::Run::interrupt(std::size_t epoch) {
   times.stop();
   interrupted = true;
@@ -32,7 +32,7 @@ void Trainer::Run::interrupt(std::size_t epoch) {
   all_written();
 }
 
-/// Validates after a resumed step if the run that was interrupted there had left that undone.
+/// Makes the validation after the last step before a resume, if the interrupted run did not make it. Collective.
 void Trainer::Run::validate_if_missed(std::size_t epoch, std::size_t steps) {
   const bool has_done = !state.validations.empty() && state.validations.back().step == state.step;
   if (steps == 0 || steps == loader.steps() || has_done) return;
@@ -42,7 +42,7 @@ void Trainer::Run::validate_if_missed(std::size_t epoch, std::size_t steps) {
   set_training(network, true);
 }
 
-/// Called with the losses that have become known. Errors are thrown by the next call of all_written().
+/// Writes losses that have become known. Stores an error, which the next call of all_written() throws.
 void Trainer::Run::write_losses(std::span<const double> fresh) {
   if (fresh.empty() || unwritten) return;
   try {

@@ -195,7 +195,7 @@ Made make_blocks(const Request& request) {
       net->block(plan.name,
                  std::make_shared<Residual>(net->shape(), chains[0], chains.size() > 1 ? chains[1] : Layers{}));
   }
-  // By fan-out, outputs of a 1x1 convolution with few filters grow, which only normalisation takes back.
+  // With fan-out, outputs of a 1x1 convolution with few filters grow with each layer unless they are normalised.
   const bool grows = request.options.choice().name == "googlenet" && !request.options.flag("batchnorm");
   initialise_convolutions(*net, grows ? Fan::in : Fan::out);
   return made(net);

@@ -39,7 +39,7 @@ std::string by(std::span<const std::int64_t> sizes) {
   return text;
 }
 
-/// Throws unless numbers of these sizes fit into the memory that is left; `what` is what there would be.
+/// Throws unless floats of these sizes fit into the available memory; `what` names them in the error.
 void need_room(const Layer& layer, std::span<const std::int64_t> sizes, const std::string& what) {
   const std::uint64_t left = available_memory();
   if (!checked_product(sizeof(float), sizes, left))
@@ -147,7 +147,7 @@ void Chain::add_linear(const Layer& layer, std::int64_t classes) {
 
 void Chain::add_batchnorm(const Layer& layer) {
   const auto options = torch::nn::BatchNormOptions(shape_[0]).eps(layer.number).momentum(layer.momentum);
-  // behaves as BatchNorm until it is connected
+  // Behaves like BatchNorm until it is connected to a communicator.
   auto norm = register_module(next_name("norm"), nn::SyncBatchNorm(options));
   steps_.push_back([norm](const at::Tensor& x) mutable { return norm->forward(x); });
 }

@@ -30,7 +30,7 @@ class Chain final : public torch::nn::Module {
     std::int64_t before = 0, after = 0, out = 0;
   };
 
-  /// Throws Error{invalid} with the layer's place if what it makes of a sample does not fit into memory.
+  /// Throws Error{invalid} with the layer's place if its output for one sample does not fit into memory.
   void add(const Layer& layer, std::int64_t classes);
   void add_steps(const Layer& layer, std::int64_t classes);
   void add_conv(const Layer& layer);
@@ -39,8 +39,8 @@ class Chain final : public torch::nn::Module {
   void add_pool(const Layer& layer);
   void add_gridpool(const Layer& layer);
   void add_function(const Layer& layer);
-  /// Sets the rows and columns of the shape. Returns the padding for the layer if it is the same before and after;
-  /// otherwise adds an explicit padding step with `filler` and returns 0.
+  /// Sets the rows and columns of the shape. Returns the padding for the layer if it is the same before and after.
+  /// Otherwise adds a separate padding step, which pads with `filler`, and returns 0.
   std::array<std::int64_t, 2> slide(const Layer& layer, double filler);
   Reach reach(const Layer& layer, std::size_t side) const;
   void need_image(const Layer& layer) const;
@@ -61,7 +61,7 @@ Layer dropout_layer(double rate);
 Layer norm_layer(double eps = 1e-5);
 Layer plain_layer(Layer::Kind kind);
 
-/// What the variance of a convolution's weights is divided by: its inputs, or its outputs.
+/// The divisor of the variance of a convolution's initial weights: its fan-in or its fan-out.
 enum class Fan : std::uint8_t { in, out };
 
 /// Initialises convolutions with He's normal initialisation (He et al. 2015), biases with 0.

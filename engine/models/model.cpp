@@ -26,7 +26,7 @@ bool is_file(const std::string& name) {
   return std::ranges::find(kinds, std::filesystem::path(name).extension().string()) != std::end(kinds);
 }
 
-/// What torch says of sizes that it cannot make, in one line.
+/// Throws Error{invalid} with LibTorch's message about sizes that are not possible, in one line.
 [[noreturn]] void refuse_sizes(const ModelSettings& settings, const std::string& why) {
   refuse("model=" + settings.name + ": " + why.substr(0, why.find('\n')) +
          ": choose sizes that are possible, and that fit into memory");

@@ -9,7 +9,7 @@
 namespace tutti::engine {
 namespace {
 
-/// A name in its parts: "block1_2.body.conv1.weight" has the module "block1_2.body", the layer "conv", the number 1 and
+/// The parts of a name. "block1_2.body.conv1.weight" has the module "block1_2.body", the layer "conv", the number 1 and
 /// the tensor "weight".
 struct Parts {
   std::string module, layer, tensor;
@@ -32,7 +32,7 @@ std::optional<Parts> parts_of(std::string_view name) {
   return parts;
 }
 
-/// The place of a layer in torchvision's sequences of layers.
+/// The name of a layer in one of torchvision's sequences of layers; empty if there is none.
 std::string place(std::string_view sequence, std::span<const int> places, std::size_t number) {
   if (number > places.size()) return {};
   return std::string(sequence) + "." + std::to_string(places[number - 1]);
@@ -50,7 +50,7 @@ std::string vgg16_name(const Parts& parts) {
   return parts.layer == "fc" ? place("classifier", dense, parts.number) : std::string();
 }
 
-/// "block1_2.body" is "layer1.1", and its "shortcut" is "layer1.1.downsample".
+/// In torchvision "block1_2.body" is "layer1.1", and "block1_2.shortcut" is "layer1.1.downsample".
 std::string resnet_name(const Parts& parts) {
   const std::string number = std::to_string(parts.number), layer = parts.layer == "norm" ? "bn" : "conv";
   if (parts.module == "head") return "fc";
@@ -63,8 +63,8 @@ std::string resnet_name(const Parts& parts) {
   return block + "." + layer + number;
 }
 
-/// "inception3a.way2" is "inception3a.branch2", which has a sequence of convolutions where there are several, or a pool
-/// before the one that there is.
+/// In torchvision "inception3a.way2" is "inception3a.branch2". A branch of several convolutions is a sequence; in
+/// branch4 a pool precedes the only convolution.
 std::string googlenet_name(const Parts& parts) {
   const std::string layer = parts.layer == "norm" ? ".bn" : ".conv", number = std::to_string(parts.number);
   if (parts.module == "head") return "fc";

@@ -26,9 +26,9 @@ struct Network {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;
   std::shared_ptr<nn::TensorDevice> tensor_device = nullptr;  ///< the device it is trained on; null: the CPU
-  std::string weights = {};   ///< where they are from, for the report; empty: they are initial ones
-  std::string why_here = {};  ///< why the first choice of device was not possible; empty: it was
-  std::shared_ptr<const NetworkTensors> tensors = {};  ///< null: those of the module
+  std::string weights = {};   ///< where the weights are from, for the report; empty: initial values
+  std::string why_here = {};  ///< why the preferred device is not used; empty if it is
+  std::shared_ptr<const NetworkTensors> tensors = {};  ///< null: the tensors of the module
   /// training or evaluation behaviour; empty: the module's train()
   std::function<void(bool training)> set_training = {};
   /// called after each update, to enforce constraints on parameters; may be empty

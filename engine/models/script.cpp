@@ -14,7 +14,7 @@ namespace {
 /// One level of a dotted name; LibTorch does not allow dots in names.
 class Names : public torch::nn::Module {
  public:
-  /// The module that `name` belongs to; removes its path from `name`, which leaves the last part.
+  /// Returns the module that `name` belongs to, and removes its path from `name`, so that the last part is left.
   Names& place_of(std::string& name) {
     const std::size_t dot = name.find('.');
     if (dot == name.npos) return *this;

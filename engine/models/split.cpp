@@ -34,7 +34,7 @@ std::pair<std::int64_t, std::int64_t> grid_of(std::int64_t ranks) {
   return {ranks / small, small};
 }
 
-/// Resolves neon's modes: they give the ranks that are not assigned to an axis by name to certain axes.
+/// Resolves neon's modes: a mode chooses the axes for the ranks that parallel.* does not assign to an axis.
 Config::Parallel settled(const Config::Parallel& given, int ranks) {
   Config::Parallel all = given;
   const auto only = [&](bool is_in, std::int64_t size, const char* axis) {
@@ -51,7 +51,7 @@ Config::Parallel settled(const Config::Parallel& given, int ranks) {
   if (tensor && given.tensor == 1) all.tensor = ranks / std::max<std::int64_t>(given.data, 1);
   if (space && given.height * given.width * given.depth == 1) {
     std::int64_t tiles = ranks / std::max<std::int64_t>(given.data, 1);
-    // quadrants, as in neon
+    // at most 2 x 2 tiles, as in neon
     if (given.mode == "halodatapar" && given.data == 0) tiles = std::min<std::int64_t>(tiles, 4);
     std::tie(all.height, all.width) = grid_of(std::max<std::int64_t>(tiles, 1));
   }

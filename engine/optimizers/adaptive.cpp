@@ -31,7 +31,7 @@ class Moments : public Optimizer {
     p.slots[1].mul_(beta2_).addcmul_(g, g, 1 - beta2_);
   }
   double correction1(const Parameter& p) const { return 1 - std::pow(beta1_, static_cast<double>(p.step)); }
-  /// sqrt(v / correction) + eps, in scratch 1.
+  /// Returns sqrt(v / correction) + eps, in scratch 1.
   at::Tensor& divisor(Parameter& p, const at::Tensor& v) {
     const double correction = 1 - std::pow(beta2_, static_cast<double>(p.step));
     return at::sqrt_out(scratch(p, 1), v).div_(std::sqrt(correction)).add_(eps_);
@@ -68,7 +68,7 @@ class Adam final : public Moments {
   const bool decoupled_, amsgrad_;
 };
 
-/// u = Adam's update + d w; w <- w - lr (|w| / |u|) u, where the quotient is 1 if a norm is 0.
+/// LAMB: u = Adam's update + d w; w <- w - lr (|w| / |u|) u. The quotient is 1 if a norm is 0.
 class Lamb final : public Moments {
  public:
   Lamb(const Groups& groups, const Options& options)
@@ -90,7 +90,7 @@ class Lamb final : public Moments {
   const bool vectors_;
 };
 
-/// Duchi, Hazan and Singer 2011.
+/// AdaGrad (Duchi, Hazan and Singer 2011).
 class Adagrad final : public Optimizer {
  public:
   Adagrad(const Groups& groups, const Options& options) : Optimizer(groups, options) {}
@@ -113,7 +113,7 @@ class Adagrad final : public Optimizer {
   double lr_decay_ = 0, initial_ = 0, eps_ = 0;
 };
 
-/// Zeiler 2012.
+/// Adadelta (Zeiler 2012).
 class Adadelta final : public Optimizer {
  public:
   Adadelta(const Groups& groups, const Options& options) : Optimizer(groups, options) {}
@@ -138,7 +138,7 @@ class Adadelta final : public Optimizer {
   double rho_ = 0, eps_ = 0;
 };
 
-/// Tieleman and Hinton 2012.
+/// RMSprop (Tieleman and Hinton 2012).
 class RmsProp final : public Optimizer {
  public:
   RmsProp(const Groups& groups, const Options& options)
@@ -177,8 +177,8 @@ class RmsProp final : public Optimizer {
   double alpha_ = 0, eps_ = 0, momentum_ = 0;
 };
 
-/// Approximately the nearest orthogonal matrix (singular values near 1), by Newton-Schulz iteration with Jordan's
-/// coefficients.
+/// Returns approximately the nearest orthogonal matrix (singular values near 1), by Newton-Schulz iteration with
+/// Jordan's coefficients.
 at::Tensor orthogonal(const at::Tensor& matrix, std::int64_t iterations) {
   constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
   const bool tall = matrix.size(0) > matrix.size(1);

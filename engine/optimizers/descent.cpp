@@ -38,7 +38,7 @@ class Momentum final : public Optimizer {
   double momentum_ = 0, dampening_ = 0;
 };
 
-/// v <- momentum v + lr l (g + d w), w <- w - v, with l = trust |w| / (|g| + d |w|) per layer; l = 1 if a norm is 0.
+/// LARS: v <- momentum v + lr l (g + d w), w <- w - v. Per layer, l = trust |w| / (|g| + d |w|); l = 1 if a norm is 0.
 class Lars final : public Optimizer {
  public:
   Lars(const std::vector<ParameterGroup>& groups, const Options& options)
@@ -64,7 +64,7 @@ class Lars final : public Optimizer {
   double momentum_ = 0, trust_ = 0;
 };
 
-/// w <- w - lr (sign(beta1 m + (1 - beta1) g) + d w), then m <- beta2 m + (1 - beta2) g.
+/// Lion: w <- w - lr (sign(beta1 m + (1 - beta1) g) + d w), then m <- beta2 m + (1 - beta2) g.
 class Lion final : public Optimizer {
  public:
   Lion(const std::vector<ParameterGroup>& groups, const Options& options) : Optimizer(groups, options) {}

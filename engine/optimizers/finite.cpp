@@ -8,7 +8,7 @@
 namespace tutti::engine {
 namespace {
 
-/// A finite number times 0 is 0, and any other is NaN. Lanes let the compiler use vector registers.
+/// A finite number times 0 is 0; an infinite number or NaN times 0 is NaN. The lanes permit vector instructions.
 template <class Number>
 bool are_finite(std::span<const Number> numbers) noexcept {
   constexpr std::size_t lanes = 32, block = 64 * lanes;
@@ -48,7 +48,7 @@ bool all_finite(std::span<const double> numbers) noexcept { return are_finite(nu
 
 bool gradients_are_finite(const std::vector<nn::NamedTensor>& parameters) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> largest;  // of gradients on a device, which is waited for once
+  std::vector<at::Tensor> largest;  // the largest absolute value of each gradient on a device: one wait for all
   for (const auto& [name, parameter] : parameters) {
     const at::Tensor& gradient = parameter.grad();
     if (!gradient.defined() || gradient.numel() == 0) continue;

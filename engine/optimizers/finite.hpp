@@ -13,8 +13,8 @@ namespace tutti::engine {
 bool all_finite(std::span<const float> numbers) noexcept;
 bool all_finite(std::span<const double> numbers) noexcept;
 
-/// Returns true if all numbers of all gradients are finite; parameters without a gradient are passed over. One pass
-/// over memory on the CPU; blocks until a device has looked.
+/// Returns true if all numbers of all gradients are finite. Skips parameters without a gradient. Reads each gradient
+/// once on the CPU. Blocks until the device has computed the result if gradients are on a device.
 bool gradients_are_finite(const std::vector<nn::NamedTensor>& parameters);
 
 }  // namespace tutti::engine

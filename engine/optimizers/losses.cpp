@@ -17,7 +17,7 @@ namespace {
 
 namespace functional = torch::nn::functional;
 
-/// Scores as rows, one per target, with the class last: flattens (samples, positions, classes).
+/// Returns scores as rows, one per target, with the class last: flattens (samples, positions, classes).
 at::Tensor rows(const at::Tensor& scores) { return scores.dim() > 2 ? scores.flatten(0, -2) : scores; }
 
 at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target) {
@@ -28,8 +28,8 @@ at::Tensor nll(const at::Tensor& output, const at::Tensor& target) {
   return functional::nll_loss(rows(output), target.flatten());
 }
 
-/// The target in the dtype and shape of the output. Targets may have any numeric type, or be classes if the loss has
-/// one output.
+/// Returns the target in the dtype and shape of the output. Targets may have any numeric type; they may be classes if
+/// the loss has one output.
 at::Tensor like(const at::Tensor& target, const at::Tensor& output) {
   return target.to(output.scalar_type()).reshape(output.sizes());
 }
@@ -51,7 +51,7 @@ at::Tensor bce_logits(const at::Tensor& output, const at::Tensor& target) {
 }
 
 using Function = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
-/// In the order of loss_table().
+/// The functions of the losses, in the order of loss_table().
 constexpr Function functions[] = {cross_entropy, nll, mse, l1, smooth_l1, bce, bce_logits};
 
 double mean_of(const at::Tensor& is_right) { return is_right.to(at::kDouble).mean().item<double>(); }
@@ -65,7 +65,7 @@ double top5(const at::Tensor& output, const at::Tensor& target) {
   return mean_of(best.eq(target.flatten().unsqueeze(1)).any(1));
 }
 
-/// The accuracy of outputs that mean 1 if they are larger than `threshold`.
+/// Returns the accuracy metric of a binary network: an output above `threshold` means class 1.
 Metric binary_accuracy(double threshold) {
   return {"accuracy", [threshold](const at::Tensor& output, const at::Tensor& target) {
             return mean_of(output.flatten().gt(threshold).eq(target.flatten().gt(0.5)));
@@ -110,12 +110,12 @@ namespace {
 
 std::string counted(std::size_t count) { return std::to_string(count) + (count == 1 ? " output" : " outputs"); }
 
-/// Whether exp(output) are probabilities that add up to 1 for each sample.
+/// Returns true if exp(output) are probabilities that add up to 1 for each sample.
 bool are_log_probabilities(const at::Tensor& output) {
   return rows(output).to(at::kDouble).logsumexp(1).abs().max().item<double>() < 1e-3;
 }
 
-/// Whether outputs are probabilities that add up to 1 for each sample.
+/// Returns true if outputs are probabilities that add up to 1 for each sample.
 bool are_probabilities(const at::Tensor& output) {
   const at::Tensor all = rows(output).to(at::kDouble);
   return all.min().item<double>() >= 0 && (all.sum(1) - 1).abs().max().item<double>() < 1e-3;
@@ -174,7 +174,7 @@ double area_under_curve(std::span<const double> outputs, std::span<const double>
   std::vector<std::size_t> order(outputs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return outputs[i]; });
-  // `pairs` is twice the number of those in order, as equal ones count half.
+  // `pairs` is twice the number of pairs in which class 1 has the larger output; a pair with equal outputs adds 1.
   double pairs = 0, below = 0, ones = 0;
   for (std::size_t i = 0; i < order.size();) {
     double equal[2] = {};
@@ -189,7 +189,7 @@ double area_under_curve(std::span<const double> outputs, std::span<const double>
 
 namespace {
 
-/// "val_Top-5 accuracy" as "top5accuracy".
+/// Reduces a metric's name to its letters and digits: "val_Top-5 accuracy" becomes "top5accuracy".
 std::string plain(std::string_view name) {
   std::string found;
   for (const char each : name)

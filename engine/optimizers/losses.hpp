@@ -20,8 +20,8 @@ namespace tutti::engine {
 /// output, (samples, ...); `target` has the same number of samples.
 using Loss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
-/// A metric: the mean over the samples of a batch, which a run combines weighted by their numbers of samples; or, if
-/// `mean` is empty, what `of_all` makes of all held-out samples at once.
+/// A metric: the mean over the samples of a batch. A run combines the means of batches, weighted by their numbers of
+/// samples. If `mean` is empty, the metric is what `of_all` computes from all held-out samples at once.
 struct Metric {
   std::string name;
   std::function<double(const at::Tensor& output, const at::Tensor& target)> mean = {};
@@ -31,50 +31,51 @@ struct Metric {
 };
 
 struct LossInfo {
-  /// What a network's output has to be.
+  /// The kind of output that the network must have.
   enum class Output : std::uint8_t {
-    scores,             ///< one of any size for each class
-    log_probabilities,  ///< one for each class
-    numbers,            ///< as many as the target has
-    binary_scores,      ///< one of any size for two classes, or as many as the target has numbers from 0 to 1
-    probabilities,      ///< the same from 0 to 1
+    scores,             ///< one real number for each class
+    log_probabilities,  ///< one logarithm of a probability for each class
+    numbers,            ///< as many real numbers as the target has
+    binary_scores,      ///< one real number for two classes; or as many as the target has numbers from 0 to 1
+    probabilities,      ///< as binary_scores, but each output is from 0 to 1
   };
   std::string_view name, meaning;
   std::string_view aliases;  ///< the names of Keras and mpi_learn, separated by blanks
   Output output = Output::scores;
 
-  /// Whether the target is a class (an integer) or numbers, where it is not either.
+  /// wants_classes(): the target is a class (an integer). is_binary(): the target is one of two classes, or numbers
+  /// from 0 to 1. If both are false, the target is numbers.
   bool wants_classes() const noexcept { return output == Output::scores || output == Output::log_probabilities; }
   bool is_binary() const noexcept { return output == Output::binary_scores || output == Output::probabilities; }
 };
 std::span<const LossInfo> loss_table() noexcept;
 
-/// The loss with this name or alias. Throws Error{invalid} with a list of the names.
+/// Returns the loss with this name or alias. Throws Error{invalid} with a list of the names.
 const LossInfo& loss_info(std::string_view name);
-/// `smoothing`: the part of a target's probability that goes to all classes alike (Szegedy et al. 2016); for
-/// cross_entropy only.
+/// Returns the loss with this name. `smoothing` is the part of a target's probability that is spread evenly over all
+/// classes (Szegedy et al. 2016); it is for cross_entropy only. Throws Error{invalid}.
 Loss make_loss(std::string_view name, double smoothing = 0);
 
-/// What is learned, as far as loss and metrics depend on it.
+/// The properties of the target that loss and metrics depend on.
 struct Targets {
-  std::size_t classes = 0;  ///< 0: the target is numbers
-  std::size_t numbers = 1;  ///< of each sample's target
+  std::size_t classes = 0;  ///< number of classes; 0: the target is numbers
+  std::size_t numbers = 1;  ///< how many numbers the target of each sample has
 };
 
-/// The number of outputs that a network needs for these targets: one per class, one for two classes with a binary loss,
-/// or one per number.
+/// Returns the number of outputs that a network needs for these targets: one per class, one for two classes with a
+/// binary loss, or one per number.
 std::size_t outputs_for(const LossInfo& loss, const Targets& targets);
 
-/// Throws Error{invalid} if the loss is not of such targets, with one that is. `given` is the loss in the user's words.
+/// Throws Error{invalid}, and suggests another loss, if the loss `given` by the user does not fit the targets.
 void check_targets(std::string_view given, const Targets& targets);
 
-/// Throws Error{invalid} if a network's output for some samples, (samples, ...), does not go with loss and targets,
-/// with what would. `model` is its name, and `gives_scores` says that it is one of the table, none of which ends in
+/// Throws Error{invalid}, with a correction, if a network's output for some samples, (samples, ...), does not fit loss
+/// and targets. `model` is its name. `gives_scores` is true for models of the table: none of them ends in
 /// probabilities.
 void check_output(std::string_view given, const Targets& targets, const at::Tensor& output, std::string_view model,
                   bool gives_scores);
 
-/// Throws Error{invalid} if the loss is of numbers from 0 to 1 and the targets of some samples are others.
+/// Throws Error{invalid} if the loss needs targets from 0 to 1 and one of these targets is outside.
 void check_numbers(std::string_view given, const at::Tensor& targets);
 
 /// The default metrics, in this order:
@@ -88,13 +89,13 @@ void check_numbers(std::string_view given, const at::Tensor& targets);
 std::vector<Metric> metrics_of(const LossInfo& loss, const Targets& targets);
 
 /// The area under the curve of true over false positives: the probability that a sample of class 1 has a larger output
-/// than one of class 0, where equal ones count half (Mann and Whitney 1947). Targets above 0.5 are of class 1. NaN if
-/// all samples are of one class.
+/// than one of class 0, where equal ones count half (Mann and Whitney 1947). Targets above 0.5 are of class 1. Returns
+/// NaN if all samples are of one class, or if an output is NaN.
 double area_under_curve(std::span<const double> outputs, std::span<const double> targets);
 
-/// The place in `metrics` of the one that a user names, in any of the usual spellings: "top-5 accuracy",
-/// "top_5_accuracy", "val_accuracy"; nothing for the loss ("loss", "val_loss", "held_out_loss"). Throws Error{invalid}
-/// for other names, with a list.
+/// Returns the index in `metrics` of the metric that the user names, in any usual spelling ("top-5 accuracy",
+/// "top_5_accuracy", "val_accuracy"). Returns nothing for the loss ("loss", "val_loss", "held_out_loss"). Throws
+/// Error{invalid}, with a list, for other names.
 std::optional<std::size_t> monitored(std::string_view name, std::span<const Metric> metrics);
 
 }  // namespace tutti::engine

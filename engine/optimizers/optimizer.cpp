@@ -142,11 +142,11 @@ OptimizerState Optimizer::state() const {
   return state;
 }
 
-/// The state of one parameter.
+/// The state of one parameter, as found in an OptimizerState.
 struct Optimizer::Loading {
   std::int64_t step = 0;
   std::vector<at::Tensor> slots;
-  std::size_t taken = 0;  ///< number of the state's tensors that it uses
+  std::size_t taken = 0;  ///< how many tensors of the OptimizerState belong to this parameter
 };
 
 Optimizer::Loading Optimizer::loading(const OptimizerState& state, std::size_t index) const {

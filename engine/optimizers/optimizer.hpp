@@ -19,15 +19,15 @@
 
 namespace tutti::engine {
 
-/// Parameters with the same factors, by which the optimizer's learning rate and weight decay are multiplied.
+/// Parameters that share two factors: one for the optimizer's learning rate, one for its weight decay.
 struct ParameterGroup {
   std::vector<nn::NamedTensor> parameters;
   double lr_factor = 1;
   double decay_factor = 1;
 };
 
-/// How biases and normalisation layers differ from other parameters. They are recognised by name: a bias is named
-/// "...bias"; a "...weight" of at most one dimension, and the bias beside it, belong to a normalisation layer.
+/// Separate factors for biases and normalisation layers, which are recognised by name: a bias is named "...bias"; a
+/// "...weight" of at most one dimension, and the bias beside it, belong to a normalisation layer.
 struct GroupPreset {
   double bias_lr_factor = 1;
   bool decay_bias = true;
@@ -46,8 +46,8 @@ struct OptimizerState {
   std::vector<nn::NamedTensor> tensors;
 };
 
-/// Created by make_optimizer(). Shares the parameters with the caller; their device and dtype must not change after the
-/// first step. Memory is allocated when a parameter has its first gradient. One thread at a time.
+/// An optimizer, created by make_optimizer(). It shares the parameters with the caller. Their device and dtype must not
+/// change after the first step. State memory is allocated when a parameter has its first gradient. For one thread.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -69,9 +69,9 @@ class Optimizer {
   std::int64_t steps() const noexcept { return steps_; }
 
   OptimizerState state() const;
-  /// Restores a state, whose tensors are copied; later steps are bitwise those of the saved optimizer. The learning
-  /// rate and other numbers are not part of the state. Throws Error{invalid}, and changes nothing, if the state belongs
-  /// to another rule or does not fit the parameters.
+  /// Restores a state and copies its tensors. Later steps are bitwise equal to those of the saved optimizer. The
+  /// learning rate and other numbers are not part of the state. Throws Error{invalid}, and changes nothing, if the
+  /// state belongs to another rule or does not fit the parameters.
   void load_state(const OptimizerState& state);
 
  protected:
@@ -88,16 +88,16 @@ class Optimizer {
 
   /// Names of the state tensors of a parameter, in the order of Parameter::slots. They are initialised to zero.
   virtual std::vector<std::string> slots(const Parameter& parameter) const = 0;
-  /// Called before the first update of a step; reads value()s.
+  /// Called once per step, before the first update; may read value().
   virtual void begin_step() {}
   virtual void update(Parameter& parameter, const at::Tensor& gradient) = 0;
 
   const Options& options() const noexcept { return options_; }
   double rate(const Parameter& parameter) const { return rate_ * parameter.lr_factor; }
   double decay(const Parameter& parameter) const { return decay_ * parameter.decay_factor; }
-  /// Temporary memory in the parameter's shape. All parameters share it, so it is valid during one update only.
+  /// Temporary memory in the parameter's shape. Parameters share this memory, so it is valid during one update only.
   at::Tensor& scratch(Parameter& parameter, std::size_t which);
-  /// The gradient with weight decay added, in scratch 0; the gradient itself if the decay is 0.
+  /// Returns the gradient plus weight decay, in scratch 0. Returns the gradient itself if the decay is 0.
   const at::Tensor& with_decay(Parameter& parameter, const at::Tensor& gradient);
 
  private:
@@ -113,18 +113,18 @@ class Optimizer {
   double rate_ = 0, decay_ = 0;
 };
 
-/// Creates the optimizer of optimizer_table() with this name. Throws Error{invalid} for an unknown name or option, a
+/// Creates the optimizer with this name in optimizer_table(). Throws Error{invalid} for an unknown name or option, a
 /// value out of range, or a parameter that is listed twice.
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const std::vector<ParameterGroup>& groups,
                                           const Options::Given& options = {});
 
-/// The Euclidean norm of all gradients together. Parameters without a gradient count as zero. Blocks until the device
-/// has computed it.
+/// Returns the Euclidean norm of all gradients together. Parameters without a gradient count as zero. Blocks until the
+/// device has computed it.
 double gradient_norm(const std::vector<nn::NamedTensor>& parameters);
 
 /// Scales all gradients by a common factor so that their norm is at most `most` (Pascanu, Mikolov and Bengio 2013), and
-/// returns the norm before scaling. If it is not finite, the gradients are not changed. `norm` is the norm if the
-/// caller has it, as for a network that is sharded over ranks.
+/// returns the norm before scaling. If the norm is not finite, the gradients do not change. A caller that already knows
+/// the norm passes it as `norm`, for example when the network is sharded over ranks.
 double clip_gradient_norm(const std::vector<nn::NamedTensor>& parameters, double most, std::optional<double> norm = {});
 
 }  // namespace tutti::engine

@@ -1,5 +1,5 @@
-// The rules of the optimizers, for make_optimizer() only. Each function returns null for a name that it does not
-// implement.
+// Creates optimizers by the name of their rule; for make_optimizer() only. Each function returns null if it does not
+// implement that name.
 #pragma once
 
 #include <memory>

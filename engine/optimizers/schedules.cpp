@@ -62,7 +62,7 @@ constexpr ChoiceInfo table[] = {
     {"plateau", "by a factor when the validation error has stopped to fall", plateau_options},
 };
 
-/// 0 at the end of the warm-up, 1 at the end of training; 0 if the warm-up takes all of it.
+/// The part of training after the warm-up that is done, from 0 to 1; 0 if the warm-up takes all of training.
 double part_done(const Place& place, double warm) {
   const double at = static_cast<double>(place.step), total = static_cast<double>(place.total_steps);
   return total <= warm ? 0 : std::clamp((at - warm) / (total - warm), 0.0, 1.0);
@@ -80,12 +80,12 @@ double root_product(std::size_t epoch, std::size_t first, double span) {
   return factor;
 }
 
-/// From `from` to `to`, with `part` from 0 to 1.
+/// Interpolates between `from` (`part` is 0) and `to` (`part` is 1), along a line or half a cosine.
 double between(double from, double to, double part, bool linear) {
   return linear ? from + (to - from) * part : to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * part));
 }
 
-/// As torch's OneCycleLR in two phases: the highest rate is that of step rises * steps - 1.
+/// Equals torch's OneCycleLR with two phases. Step rises * steps - 1 has the highest rate.
 double one_cycle(const Place& place, double rises, double divide, double divide_end, bool linear) {
   const double last = static_cast<double>(place.total_steps) - 1, at = std::min(static_cast<double>(place.step), last);
   const double top = rises * static_cast<double>(place.total_steps) - 1;
@@ -137,7 +137,7 @@ Schedule::Curve Schedule::curve_of(const Options& options) {
             linear = options.flag("linear")](const Place& place, double) {
       return one_cycle(place, rises, divide, end, linear);
     };
-  return [](const Place&, double) { return 1.0; };  // constant; the factor of auto and plateau is in their state
+  return [](const Place&, double) { return 1.0; };  // constant; auto and plateau change state_.factor
 }
 
 Schedule::Schedule(const ScheduleSettings& settings)
@@ -179,8 +179,8 @@ double Schedule::rate(const Place& place) const {
   return high * curve_(place, warm) * state_.factor;
 }
 
-/// The rule of torch's ReduceLROnPlateau for a value that should fall. ScheduleState::errors are the best value, the
-/// epochs since it, and those left to cool down.
+/// Applies the rule of torch's ReduceLROnPlateau for a value that should fall. ScheduleState::errors holds the best
+/// value, the number of epochs since then without a better one, and the number of cool-down epochs that are left.
 bool Schedule::observe_plateau(double value) {
   std::vector<double>& kept = state_.errors;
   if (kept.size() != 3) kept = {std::numeric_limits<double>::infinity(), 0, 0};

@@ -30,39 +30,41 @@ struct ScheduleSettings {
   double lr = 0.1;    ///< learning rate for one rank
   double scale = 1;   ///< factor of `lr` that is reached at the end of the warm-up, for example the number of ranks
   double warmup = 0;  ///< in epochs
-  std::size_t warmup_steps = 0;  ///< the same in steps
-  /// How the rate rises in the warm-up. `linear`: from 0 to lr * scale, step by step. `power`: from lr, by a factor of
-  /// scale^(1 / warmup) per epoch (Goyal et al. 2017, and Theano-MPI with k ranks over 5 epochs).
+  std::size_t warmup_steps = 0;  ///< length of the warm-up in steps; set at most one of both
+  /// How the rate rises in the warm-up. `linear`: in equal steps from near 0 to lr * scale. `power`: from lr, by a
+  /// factor of scale^(1 / warmup) per epoch (Goyal et al. 2017, and Theano-MPI with k ranks over 5 epochs).
   std::string rise = "linear";
 };
 
 /// The state of `auto` and `plateau`; other schedules have none.
 struct ScheduleState {
-  std::vector<double> errors;  ///< of auto, the last validation errors since the last division; see observe_plateau()
+  std::vector<double> errors;  ///< auto: last errors since the last division; plateau: see observe_plateau()
   double factor = 1;
 };
 
-/// Any thread may call rate(). observe() and load_state() are called by one thread at a time, and not during rate().
+/// A learning rate schedule. Any thread may call rate(). One thread at a time may call observe() or load_state(), and
+/// no thread may call rate() meanwhile.
 class Schedule {
  public:
   /// Throws Error{invalid} for unknown names or options and for values out of range.
   explicit Schedule(const ScheduleSettings& settings);
 
-  /// The learning rate of the step at `place`. Depends on `place` only, unless observes().
+  /// Returns the learning rate of the step at `place`. The result depends on `place` alone unless observes() is true.
   double rate(const Place& place) const;
 
   /// True if rate() depends on the values passed to observe().
   bool observes() const noexcept { return automatic_.records > 0 || plateau_.factor > 0; }
 
-  /// Reports the validation error after epoch `epoch` (from 0); errors may have any scale. All ranks must pass the same
-  /// values. Returns true if the rate was divided. Does nothing unless observes().
+  /// Tells the schedule the validation error after epoch `epoch` (from 0). The scale of the errors is free; the option
+  /// `threshold` of `auto` has the same scale. All ranks must pass the same values. Returns true if the rate was
+  /// lowered. Does nothing unless observes() is true.
   bool observe(std::size_t epoch, double validation_error);
 
   ScheduleState state() const { return state_; }
   void load_state(ScheduleState state) { state_ = std::move(state); }
 
  private:
-  /// The factor at `place` after a warm-up of `warm` steps.
+  /// Returns the factor of the rate at `place` after a warm-up of `warm` steps.
   using Curve = std::function<double(const Place& place, double warm)>;
   struct Automatic {
     std::size_t records = 0, first = 0;
@@ -83,7 +85,7 @@ class Schedule {
   ScheduleState state_;
 };
 
-/// The learning rate schedule of a configuration.
+/// Creates the learning rate schedule of a configuration.
 Schedule make_schedule(const Config& config);
 
 }  // namespace tutti::engine

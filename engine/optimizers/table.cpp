@@ -1,4 +1,4 @@
-// The tables of optimizers, with their options, and of losses. Without LibTorch.
+// The tables of optimizers with their options, and of losses. This file does not use LibTorch.
 #include <algorithm>
 
 #include "engine/config/tables.hpp"

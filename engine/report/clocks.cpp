@@ -9,7 +9,7 @@ namespace {
 constexpr int questions = 8;
 static_assert(clock_messages(1, 2) == 2 * questions);
 
-/// Answers with this rank's time, and with its own offset, which is known by then.
+/// Replies to the child with this rank's time and with `own`, which this rank has already computed.
 void answer(Communicator& world, int child, const ClockOffset& own, const PhaseClock::Now& now) {
   std::vector<std::int64_t> question{0}, reply{0, own.ahead, own.error};
   for (int i = 0; i < questions; ++i) {

@@ -7,20 +7,21 @@
 
 namespace tutti::engine {
 
-/// How far a rank's clock is ahead of rank 0's, accurate to +- `error`. `ahead` is 0 if that is within the error, so
-/// ranks on one host, which share a clock, have equal times.
+/// The difference between a rank's clock and rank 0's: `ahead` is positive if the rank's clock is ahead, and is
+/// accurate to +- `error`. It is set to 0 if it is within the error, so ranks on one host, which share a clock, have
+/// equal times.
 struct ClockOffset {
   Nanoseconds ahead = 0, error = 0;
 };
 
-/// Compares clocks along a Tree: each rank asks its parent for its time several times and uses the answer with the
-/// shortest round trip, assuming that the time was read in the middle of it (Cristian, "Probabilistic clock
-/// synchronization", 1989). To what it finds it adds how far its parent's clock is ahead of rank 0's; the errors add up
-/// as well. All pairs of a round ask at the same time, so this takes as many rounds as the tree has. Clocks drift by up
-/// to 0.1 ms per second, so those of several hosts are compared again from time to time. Collective; blocks.
+/// Compares clocks along a Tree. Each rank asks its parent for the time several times and uses the reply with the
+/// shortest round trip, assuming that the parent read its clock in the middle of the round trip (Cristian,
+/// "Probabilistic clock synchronization", 1989). The rank adds its parent's offset from rank 0, and the parent's error.
+/// All pairs of a round run at the same time, so the comparison takes as many rounds as the tree has. Clocks drift by
+/// up to 0.1 ms per second, so ranks on several hosts have to repeat the comparison now and then. Collective; blocks.
 ClockOffset compare_clocks(Communicator& world, const PhaseClock::Now& now = steady_now);
 
-/// Messages that `rank` of `size` sends and receives in compare_clocks(): at most 16 for each round.
+/// The number of messages that `rank` of `size` sends and receives in compare_clocks(): at most 16 for each round.
 constexpr int clock_messages(int rank, int size) noexcept { return 16 * Tree{size}.meetings(rank); }
 
 }  // namespace tutti::engine

@@ -1,6 +1,6 @@
-// The TFRecord format: the length, its checksum, the bytes, their checksum, with little-endian numbers. The bytes are
-// protocol buffers with these fields: Event: wall_time (1), step (2), file_version (3), summary (5); Summary: repeated
-// value (1); Value: tag (1), simple_value (2).
+// A TFRecord consists of the length, the length's checksum, the bytes and their checksum; numbers are little-endian.
+// The bytes are protocol buffers with these fields: Event: wall_time (1), step (2), file_version (3), summary (5);
+// Summary: repeated value (1); Value: tag (1), simple_value (2).
 #include "engine/report/event_file.hpp"
 
 #include <array>

@@ -11,14 +11,14 @@
 
 namespace tutti::engine {
 
-/// CRC-32C (Castagnoli), as in iSCSI (RFC 3720).
+/// Returns the CRC-32C (Castagnoli) of the bytes, as in iSCSI (RFC 3720).
 std::uint32_t crc32c(std::string_view bytes) noexcept;
 
-/// DIR/events.out.tfevents.TIME.HOST, a new file per run: TFRecords, each with an Event message that contains scalars.
-/// One thread. Throws Error{resource} with the file's name.
+/// Writes DIR/events.out.tfevents.TIME.HOST, a new file per run. It consists of TFRecords, each with an Event message
+/// that contains scalars. For one thread. Throws Error{resource} with the file's name.
 class EventFile {
  public:
-  /// Tags ("held-out/accuracy") with their values.
+  /// Pairs of a tag ("held-out/accuracy") and its value.
   using Scalars = std::span<const std::pair<std::string, double>>;
 
   explicit EventFile(const std::filesystem::path& folder);

@@ -16,7 +16,7 @@ using Unit = std::pair<std::string_view, double>;
 constexpr Unit times[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
 constexpr Unit rates[] = {{"gbit", 1e9 / 8}, {"mbit", 1e6 / 8}, {"gb", 1e9}, {"mb", 1e6}};
 
-/// A positive number followed by one of the units; 0 if the word is not one.
+/// Parses a positive number followed by one of the units; returns 0 if the word has another form.
 double with_unit(std::string_view word, std::span<const Unit> units) {
   double value = 0;
   const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -57,7 +57,7 @@ double ring_seconds(double bytes, int ranks, const Link& link) {
 Forecast forecast(std::span<const std::size_t> buckets, int ranks, double backward, const Link& link) {
   const auto all = static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0}));
   Forecast found;
-  double ready = 0, free = 0;  // when a bucket is full, and when the previous one is done; backward starts at 0
+  double ready = 0, free = 0;  // seconds after backward starts: the bucket is full; the previous one is complete
   for (const std::size_t bytes : buckets) {
     const double seconds = ring_seconds(static_cast<double>(bytes), ranks, link);
     ready += backward * static_cast<double>(bytes) / all;

@@ -19,18 +19,18 @@ struct Link {
   std::string text() const;
 };
 
-/// Bytes that each rank sends in a ring allreduce: 2 (P - 1) / P of the buffer.
+/// Returns the bytes that each rank sends in a ring allreduce: 2 (P - 1) / P of the buffer.
 double ring_bytes(double bytes, int ranks);
-/// The time of a ring allreduce: 2 (P - 1) consecutive messages.
+/// Returns the seconds that a ring allreduce takes: those of 2 (P - 1) messages, one after the other.
 double ring_seconds(double bytes, int ranks, const Link& link);
 
 struct Forecast {
-  double communication = 0;  ///< seconds of all allreduces of a step
-  double exposed = 0;        ///< of these, seconds after the end of backward
+  double communication = 0;  ///< seconds that all allreduces of a step take
+  double exposed = 0;        ///< the part of these seconds that lies after the end of backward
 };
 
-/// Buckets are sent in order while backward runs for `backward` seconds: each when backward has computed its share of
-/// the bytes and the previous bucket is done.
+/// Predicts a step whose backward takes `backward` seconds. Buckets are reduced in order: each one starts when backward
+/// has computed its share of the bytes and the previous bucket is complete.
 Forecast forecast(std::span<const std::size_t> buckets, int ranks, double backward, const Link& link);
 
 }  // namespace tutti::engine

@@ -11,19 +11,19 @@ namespace tutti::engine {
 
 using Nanoseconds = std::int64_t;
 
-/// The time of std::chrono::steady_clock.
+/// Returns the time of std::chrono::steady_clock.
 Nanoseconds steady_now();
 
 enum class Phase : std::uint8_t {
   compute,   ///< forward, backward, update
-  exchange,  ///< blocked in an exchange: communication that is not overlapped, and waiting for other ranks
+  exchange,  ///< blocked in an exchange: communication that is not overlapped, or waiting for other ranks
   load,      ///< waiting for a batch
   other,     ///< hooks, checkpoints, the report
 };
 inline constexpr std::size_t phase_count = 4;
 
-/// Divides time into consecutive intervals of one phase each. There are no gaps except by skip(), so the times of all
-/// phases add up to the elapsed time exactly. One thread.
+/// Divides time into consecutive intervals of one phase each. Only skip() leaves a gap, so the times of all phases add
+/// up exactly to the elapsed time. For one thread.
 class PhaseClock {
  public:
   using Now = std::function<Nanoseconds()>;
@@ -35,16 +35,16 @@ class PhaseClock {
   /// Resets all times and starts an interval of `phase` now.
   void start(Phase phase);
 
-  /// Ends the current interval and starts one of `phase`: now, or `ago` before now, but not before the current interval
-  /// began. Returns the previous phase.
+  /// Ends the current interval and starts one of `phase`. The boundary is `ago` before now, but not before the start of
+  /// the current interval. Returns the previous phase.
   Phase enter(Phase phase, Nanoseconds ago = 0);
 
   /// Excludes the current interval's time so far from all phases.
   void skip() { began_ = now_(); }
 
-  /// Seconds in all phases, the current interval included.
+  /// Seconds in all phases, including the current interval.
   double total() const;
-  /// Time in `phase`, in intervals that have ended.
+  /// Time in `phase`, without the current interval.
   Nanoseconds spent(Phase phase) const { return spent_[static_cast<std::size_t>(phase)]; }
   /// Start of the current interval.
   Nanoseconds began() const { return began_; }

@@ -1,4 +1,4 @@
-// Prints lines to stdout, and a live line that is overwritten to stderr.
+// Prints lines to stdout and a live line, which it overwrites, to stderr.
 #include "engine/report/report.hpp"
 
 #include <sys/ioctl.h>
@@ -69,7 +69,7 @@ void Report::step(const Standing& place) {
   struct winsize window = {};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
   std::string text = shown(place);
-  // a line that wraps could not be overwritten
+  // the live line must fit into one row of the terminal, or it could not be overwritten
   if (known && text.size() >= window.ws_col) text.resize(window.ws_col - 1U);
   std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
   std::fflush(stderr);

@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-using Json = nlohmann::ordered_json;  // which writes a number that is not finite as null
+using Json = nlohmann::ordered_json;  // writes a number that is not finite as null
 
 void put(std::ofstream& out, const std::filesystem::path& file, const std::string& text) {
   out << text << std::flush;

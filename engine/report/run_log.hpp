@@ -1,4 +1,4 @@
-// LossFile and RunLog: what a run writes about itself while it goes on, for programs to read.
+// LossFile and RunLog: files for other programs, which a run writes while it trains.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace tutti::engine {
 
-/// A file with the header "step,loss" and a line for each step, which are added as they become known. One thread.
+/// A file with the header "step,loss" and a line for each step. For one thread.
 class LossFile {
  public:
-  /// Begins the file anew, with the losses of the steps that are done. Throws Error{resource} with the file's name, as
-  /// add() does.
+  /// Replaces the file by one with the losses of the steps that are done. Throws Error{resource} with the file's name,
+  /// as add() does.
   LossFile(std::filesystem::path file, std::span<const double> done);
 
   void add(std::span<const double> losses);
@@ -27,14 +27,14 @@ class LossFile {
 };
 
 /// A file of JSON lines, one object for each event: {"step", "loss"}, {"validation", "step", "epoch", "loss" and the
-/// metrics}, {"epoch", ...}, and {"begin": step} where the run begins or goes on. "time" is in seconds since 1970. A
-/// run that goes on adds lines, so of two lines for the same step the last one holds. A number that is not finite is
-/// null. One thread. Throws Error{resource} with the file's name.
+/// metrics}, {"epoch", ...}, and {"begin": step} where the run begins or is resumed. "time" is in seconds since 1970. A
+/// resumed run appends lines: if two lines have the same step, the last one is valid. A number that is not finite is
+/// written as null. For one thread. Throws Error{resource} with the file's name.
 class RunLog {
  public:
   RunLog(std::filesystem::path file, std::size_t step);
 
-  /// The losses of the steps from `first` on, counted from 0.
+  /// Adds the losses of the steps from number `first` on, counted from 0.
   void losses(std::size_t first, std::span<const double> losses);
   void validation(const Validation& found);
   void epoch(const EpochResult& result);

@@ -122,7 +122,7 @@ WaitRow StepTimes::book_all(Communicator& world) const {
   std::vector<std::int64_t> counts{static_cast<std::int64_t>(arrivals_.size()),
                                    -static_cast<std::int64_t>(arrivals_.size())};
   world.allreduce(counts, max).wait();
-  if (counts[0] != -counts[1]) return {};  // ranks exchange independently: there is no common exchange to wait in
+  if (counts[0] != -counts[1]) return {};  // the ranks exchange independently, without common exchanges
   std::vector<Arrival> mine = arrivals_;
   for (Arrival& each : mine) each.came -= offset_.ahead;
   return book(world, mine);
@@ -130,7 +130,7 @@ WaitRow StepTimes::book_all(Communicator& world) const {
 
 namespace {
 
-/// Of ranks that all know, how long the others waited for each: the most_named largest, in the order of the ranks.
+/// Computes how long the others waited for each rank; returns the most_named largest, in rank order. Collective.
 std::vector<WaitedFor> waited_for_of(Communicator& world, const WaitRow& row) {
   std::vector<double> sums;
   for (const auto& [late, seconds] : row) sums.push_back(seconds);

@@ -25,17 +25,17 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-/// How many of the ranks, and of the pairs of ranks, that others waited for most are named.
+/// The largest number of ranks, and of pairs of ranks, that a report names.
 inline constexpr std::size_t most_named = 10;
 
-/// A rank, and the seconds that the others waited for it, summed and divided by the number of ranks.
+/// A rank, and the seconds that all other ranks together waited for it, divided by the number of ranks.
 struct WaitedFor {
   int rank = 0;
   double seconds = 0;
   bool operator==(const WaitedFor&) const = default;
 };
 
-/// The most_named with the most seconds, in the order of the ranks.
+/// Returns the most_named elements with the most seconds, in the order of ranks.
 std::vector<WaitedFor> most_waited_for(std::vector<WaitedFor> all);
 
 /// The seconds that one rank waited for another.
@@ -45,38 +45,38 @@ struct PairWait {
   bool operator==(const PairWait&) const = default;
 };
 
-/// The most_named largest, largest first, ties in the order of the ranks.
+/// Returns the most_named elements with the most seconds, largest first, ties in the order of ranks.
 std::vector<PairWait> worst(std::vector<PairWait> waits);
 
-/// The worst() of all ranks together at rank 0, merged along a Tree; elsewhere an empty list. A rank sends one message
-/// of at most 160 bytes, and receives one in each round. Collective; blocks.
+/// Merges the worst() of all ranks along a Tree. Rank 0 gets the result, other ranks an empty list. A rank sends one
+/// message of 160 bytes, and receives at most one in each round. Collective; blocks.
 std::vector<PairWait> worst_of_all(Communicator& world, std::vector<PairWait> mine);
 
-/// When a rank arrived at an exchange, on a common clock, and how long it was blocked there.
+/// The time when a rank arrived at an exchange, on its clock or a common one, and how long it was blocked in it.
 struct Arrival {
   Nanoseconds came = 0, blocked = 0;
 };
 
-/// How long one rank waited for each of the others: one row of all waits, with entries for those that were late.
+/// The seconds that one rank waited for each late rank, by the late rank's number.
 using WaitRow = std::map<int, double>;
 
-/// Books exchanges of all ranks, of which `mine` are this rank's arrivals at them. In each, the others waited for the
-/// last rank to arrive: each from its own arrival on, at most as long as it was blocked. Who was last is found by two
-/// allreduces for at most 1,024 exchanges, of 12 bytes for each exchange, whatever the number of ranks. Ranks that were
-/// never last have no entry; every rank has an entry for each that was, so all rows have the same keys. Collective;
-/// blocks.
+/// Computes the waits of all ranks in their common exchanges; `mine` has this rank's arrivals. In each exchange the
+/// others waited for the last rank to arrive: from their own arrival on, and at most as long as they were blocked. For
+/// each 1,024 exchanges, two allreduces of together 12 bytes per exchange find the last rank, whatever the number of
+/// ranks is. A rank that was never last has no entry. Each rank has an entry for every rank that was last, so all rows
+/// have the same keys. Collective; blocks.
 WaitRow book(Communicator& world, std::span<const Arrival> mine);
 
 struct EpochTimes {
   PhaseTimes mean;  ///< mean over the ranks
-  /// The most_named ranks that others waited for most, in the order of the ranks; in a run of no more ranks all of
-  /// them.
+  /// The most_named ranks that others waited for most, in the order of ranks. If there are no more ranks than that, the
+  /// list has all of them.
   std::vector<WaitedFor> waited_for;
   std::vector<PairWait> pairs;  ///< worst_of_all()
 };
 
-/// The phases of one rank and its arrivals at exchanges. One thread. gather() and synchronize() are collective. If
-/// ranks call exchanged() different numbers of times, no waits are computed.
+/// The phases of one rank and its arrivals at exchanges. For one thread. gather() and synchronize() are collective. If
+/// the ranks call exchanged() different numbers of times, gather() computes no waits.
 class StepTimes {
  public:
   /// Records a trace of the first `traced` steps.
@@ -88,8 +88,8 @@ class StepTimes {
   /// The offset of this rank's clock to rank 0's, as last measured.
   const ClockOffset& offset() const { return offset_; }
 
-  /// Measures the clock offset: the first time, and then only for ranks on several hosts, whose clocks drift apart.
-  /// Collective; blocks.
+  /// Measures the clock offset: at the first call, and at later calls only if ranks are on several hosts, whose clocks
+  /// drift apart. Collective; blocks.
   void synchronize(Communicator& world);
   /// Starts an epoch, in phase other.
   void start();
@@ -101,8 +101,8 @@ class StepTimes {
   void exchanged(double blocked, double whole = 0);
   /// Ends the epoch; later time is not counted.
   void stop() { clock_.enter(Phase::other); }
-  /// The times of all ranks from start() to stop(); the same on all ranks, but for the pairs. A rank gives 12 bytes for
-  /// each exchange and 8 for each rank that was late in one. Collective; blocks.
+  /// Gathers the times of all ranks from start() to stop(). All ranks get the same result, but only rank 0 gets pairs.
+  /// A rank sends epoch_times_bytes(). Collective; blocks.
   EpochTimes gather(Communicator& world);
 
   const Trace& trace() const { return trace_; }
@@ -113,12 +113,12 @@ class StepTimes {
 
   PhaseClock clock_;
   ClockOffset offset_;
-  bool is_compared_ = false;  ///< whether `offset_` has been measured
-  bool drifts_ = false;       ///< whether ranks are on several hosts
+  bool is_compared_ = false;  ///< true: `offset_` has been measured
+  bool drifts_ = false;       ///< true: ranks are on several hosts, so their clocks drift apart
   std::vector<Arrival> arrivals_;
   Trace trace_;
   Nanoseconds step_began_ = 0;
-  bool exchanged_ = false;  ///< whether this step has exchanged
+  bool exchanged_ = false;  ///< true: this step has exchanged
 };
 
 }  // namespace tutti::engine

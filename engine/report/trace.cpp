@@ -13,7 +13,7 @@ struct Name {
   const char* text;
   int row;
 };
-/// In the order of Trace::Kind.
+/// Name and row of each Trace::Kind, in the enumerators' order.
 constexpr Name names[] = {
     {"step", 0},  {"load", 1},    {"forward and backward", 1}, {"exposed communication", 1}, {"update", 1},
     {"other", 1}, {"exchange", 2}};

@@ -12,7 +12,7 @@
 
 namespace tutti::engine {
 
-/// The intervals of one rank. One thread.
+/// The intervals of one rank. For one thread.
 class Trace {
  public:
   enum class Kind : std::uint8_t { step, load, forward_backward, exposed, update, other, exchange };
@@ -22,14 +22,14 @@ class Trace {
 
   bool recording() const { return steps_ < wanted_; }
   bool empty() const { return intervals_.empty(); }
-  /// Adds an interval of the current step; does nothing after enough steps.
+  /// Adds an interval of the current step. Does nothing after the wanted number of steps.
   void add(Kind kind, Nanoseconds begin, Nanoseconds end);
   /// Ends the current step.
   void end_step(Nanoseconds begin, Nanoseconds end);
 
-  /// On rank 0: the intervals of all ranks in the Trace Event Format (chrome://tracing, Perfetto), with one process per
-  /// rank and the rows steps, phases and exchange. Times are on rank 0's clock, in microseconds from the first interval
-  /// on. Empty on other ranks. Collective; blocks.
+  /// Returns on rank 0 the intervals of all ranks in the Trace Event Format (chrome://tracing, Perfetto), with one
+  /// process per rank and the rows steps, phases and exchange. Times are of rank 0's clock, in microseconds since the
+  /// first interval began. Returns an empty text on other ranks. Collective; blocks.
   std::string gather(Communicator& world, const ClockOffset& offset) const;
 
  private:

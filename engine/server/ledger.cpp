@@ -26,7 +26,7 @@ std::int64_t Ledger::Worker::given_before(std::int64_t number) const {
 
 std::int64_t Ledger::Worker::own_number(std::int64_t count) const {
   std::int64_t number = first + count;
-  for (const auto& [epoch, steps] : given) {  // in ascending order
+  for (const auto& [epoch, steps] : given) {  // epochs are in ascending order
     const std::int64_t end = end_of_epoch(epoch * per_epoch());
     if (first < end + steps && number >= end) number += steps;
   }
@@ -47,12 +47,12 @@ void Ledger::admit(int worker) {
 }
 
 void Ledger::comes(int worker) {
-  admit(worker);  // with all lower numbers, which may never come
+  admit(worker);  // also adds all lower numbers, although those workers may never come
   Worker& one = of(worker);
   if (!std::exchange(one.has_come, true)) one.is_there = true;
 }
 
-/// The step that a worker did after `number` others: one that it had taken, or one of its own.
+/// Returns the step that a worker did after `number` others: one that it had taken, or one of its own.
 DealtStep Ledger::nth(int worker, std::int64_t number) const {
   std::int64_t before = 0;
   for (const Taken& one : of(worker).taken) {
@@ -62,7 +62,7 @@ DealtStep Ledger::nth(int worker, std::int64_t number) const {
   return {worker, of(worker).own_number(number - before)};
 }
 
-/// The number of the own step that follows the first `number` steps that a worker did.
+/// Returns the number of the own step that follows the first `number` steps that a worker did.
 std::int64_t Ledger::own_before(int worker, std::int64_t number) const {
   const Worker& one = of(worker);
   return one.own_number(number - std::ranges::count_if(one.taken, [&](const Taken& each) { return each.at < number; }));
@@ -71,7 +71,7 @@ std::int64_t Ledger::own_before(int worker, std::int64_t number) const {
 std::int64_t Ledger::own_pushed(int worker) const { return own_before(worker, of(worker).pushed); }
 
 void Ledger::pushed(int worker, std::uint64_t steps) {
-  admit(worker);  // for servers other than the first, where comes() is not called
+  admit(worker);  // needed on servers other than the first, which do not call comes()
   Worker& one = of(worker);
   const auto all = static_cast<std::int64_t>(steps);
   const std::int64_t before = std::min(one.restored, all);
@@ -101,7 +101,7 @@ Ledger::Deal Ledger::ask(int worker, std::int64_t done, std::int64_t epoch, bool
   return {is_last && !is_alone ? Deal::What::wait : Deal::What::none, {}};
 }
 
-// Takes the last step of its epoch from the worker that has the most unclaimed steps in its epoch.
+// Finds the worker with the most unclaimed steps in its epoch, and frees the last of them. Does nothing without claims.
 void Ledger::free_unclaimed(int worker) {
   if (!claims_) return;
   const auto left = [&](int other) {
@@ -178,10 +178,10 @@ std::vector<std::byte> Ledger::save(const Waiting& waiting) const {
     for (const Taken& each : one.taken) {
       if (each.at < safe)
         ++taken;
-      else if (one.is_there)  // otherwise gone() has freed it already
+      else if (one.is_there)  // if the worker is gone, gone() has freed the step already
         free.insert(unit(each.step));
     }
-    if (i >= first_workers_) {  // a resumed run begins without workers that joined, but with their pushes
+    if (i >= first_workers_) {  // a resumed run applies the pushes of joined workers, but begins without these workers
       joined.put(worker);
       joined.put(waits);
       continue;
@@ -204,7 +204,8 @@ std::vector<std::byte> Ledger::save(const Waiting& waiting) const {
   return archive.take();
 }
 
-/// For a worker that is gone: the start of the trailing epochs of which all steps are still free.
+/// For a worker that is gone: returns the number of the step from which on all steps of its share are free. It is the
+/// first step of an epoch, or the end of the share.
 std::int64_t Ledger::first_untouched(int worker) const {
   const Worker& one = of(worker);
   const std::int64_t each = one.per_epoch();
@@ -250,7 +251,7 @@ void Ledger::load(std::span<const std::byte> saved) {
           "the run ended inside an epoch of which workers that had joined did a part: resume with the same steps=" +
               std::to_string(one.share.steps));
   }
-  for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // may have more epochs
+  for (std::size_t i = 0; i < loaded.size(); ++i) loaded[i].share = workers_[i].share;  // may have more epochs now
   workers_ = std::move(loaded);
   while (!joined.is_at_end()) {
     const int worker = joined.take<int>();

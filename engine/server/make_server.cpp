@@ -27,7 +27,7 @@ int quorum_of(const Axes& axes, int workers) {
   return axes.quorum == 0 ? std::max(workers - 1, 1) : static_cast<int>(std::min<std::int64_t>(axes.quorum, workers));
 }
 
-/// The rate comes with each push.
+/// Returns the rule of the outer step. Its rate is not set here: each push carries it.
 OuterRule outer_of(const Axes& axes) {
   return {.rule = axes.outer == Axes::Outer::none ? Axes::Outer::sgd : axes.outer,
           .momentum = axes.outer_momentum,
@@ -53,7 +53,7 @@ WorkerNumbers numbers_of(const Axes& axes, int workers) {
   return numbers;
 }
 
-/// `copies` is null unless checkpoints have to contain the workers' copies.
+/// Returns the rule of a worker's exchange. `copies` is null unless checkpoints must contain the workers' copies.
 ServerRule step_rule(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& tensors, int workers,
                      const std::shared_ptr<WorkerCopies>& copies) {
   const int quorum = quorum_of(axes, workers);

@@ -10,18 +10,18 @@
 
 namespace tutti::engine {
 
-/// The rules for ParameterServer::Options, the same on all masters. `parameters` are the network's. `ledger` counts the
-/// workers in `ranks`. Throws Error{invalid}.
+/// Returns the rules for ParameterServer::Options, the same on all masters. `parameters` are those of the network.
+/// `ledger` counts the steps of the workers in `ranks`. Throws Error{invalid}.
 ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> parameters,
                          const std::shared_ptr<Ledger>& ledger, const WorkerRanks& ranks);
 
-/// How sub-masters exchange with the top master. With elastic_force given, elastic is elastic_force / submasters.
-/// Changes that groups made by gradients, deltas or gem are added up at the top; if workers exchange in rounds and
-/// strategy.merge is not sum, they are averaged over the groups. The optimizer and the outer step run in the groups.
+/// Returns how sub-masters exchange with the top master. If elastic_force is set, elastic is elastic_force /
+/// submasters. The top master adds up changes that groups made by gradients, deltas or gem. If workers exchange in
+/// rounds and strategy.merge is not sum, it averages them over the groups. Groups run the optimizer and the outer step.
 SubmasterNumbers submaster_numbers(const Config& config, int submasters);
 
-/// The strategy of a worker, whose ranks are replica.world; `workers` is the number of workers at its masters. Blocks
-/// as ServerWorker::make() does. Collective over replica.world.
+/// Makes the strategy of a worker with the ranks of replica.world. `workers` is the number of workers at its masters.
+/// Blocks as ServerWorker::make() does. Collective over replica.world.
 std::unique_ptr<ServerWorker> make_worker(const Config& config, int workers, const Replica& replica,
                                           const WorkerPlace& place);
 

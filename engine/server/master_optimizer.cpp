@@ -29,7 +29,7 @@ class MasterOptimizer {
     }
   }
 
-  /// The optimizer's state: the number of steps; and the name, type, sizes and bytes of each tensor.
+  /// Saves the optimizer's state: the number of steps; and the name, type, sizes and bytes of each tensor.
   std::vector<std::byte> save() const {
     if (!optimizer_) return kept_;
     const OptimizerState state = optimizer_->state();
@@ -45,7 +45,7 @@ class MasterOptimizer {
     return archive.take();
   }
 
-  /// The optimizer is made, with this state, by the next apply(), which gets the shard.
+  /// Keeps the state. The next apply(), which knows the shard, makes the optimizer with it.
   void load(std::span<const std::byte> saved) {
     optimizer_.reset();
     here_.clear();
@@ -70,7 +70,7 @@ class MasterOptimizer {
       at::Tensor tensor = one.tensor;
       tensor.set_data(view(shard.values.data, one));
       at::Tensor gradient = view(const_cast<std::byte*>(static_cast<const std::byte*>(taken[0].data)), one);
-      if (taken.size() > 1 || scales[0] != 1) {  // otherwise the data are used as they are
+      if (taken.size() > 1 || scales[0] != 1) {  // a single push with factor 1 is used without a copy
         gradient = gradient.mul(scales[0]);
         for (std::size_t i = 1; i < taken.size(); ++i)
           gradient.add_(view(const_cast<std::byte*>(static_cast<const std::byte*>(taken[i].data)), one), scales[i]);
@@ -147,7 +147,7 @@ class MasterOptimizer {
   std::vector<Place> layout_;
   std::vector<Here> here_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::byte> kept_;  // the state that was loaded, until the optimizer is made
+  std::vector<std::byte> kept_;  // the loaded state, until apply() makes the optimizer
 };
 
 }  // namespace

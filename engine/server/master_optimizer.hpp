@@ -1,4 +1,4 @@
-// A master's step by gradients: the configured optimizer, run by the server on its shard.
+// The rule of masters that receive gradients: the server runs the configured optimizer on its shard.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace tutti::engine {
 
-/// Values: `tensors`, one after the other, all of one element type. Data: sums of their gradients. A push's factor is
-/// the learning rate. The gradients of a round are averaged, and make one step. A tensor that is wholly in this
-/// server's shard keeps its shape, so that with one server and one worker the result is bitwise that of the optimizer
-/// at the worker; of another tensor the server's part is stepped as a vector. The rule holds the optimizer's state, so
-/// it can be used for one buffer of one server only. If the configured optimizer cannot be made, pushes fail.
+/// The buffer's values are `tensors`, one after the other, all of one element type. Pushed data are sums of their
+/// gradients, and a push's factor is the learning rate. The gradients of a round are averaged and make one step. A
+/// tensor that lies completely in this server's shard keeps its shape, so with one server and one worker the result is
+/// bitwise that of the optimizer at the worker. Of other tensors the server steps its part as a vector. The rule holds
+/// the optimizer's state, so use it for one buffer of one server only. If the optimizer cannot be made, pushes fail.
 ServerRule gradient_rule(const Config& config, const std::vector<nn::NamedTensor>& tensors,
                          const StalenessPolicy& staleness, int quorum, double grace);
 

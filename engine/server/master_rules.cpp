@@ -17,7 +17,7 @@ namespace {
 template <class T>
 struct Delta {
   const T* values;
-  double weight;  // in the round's mean
+  double weight;  // the member's weight in the round's mean
   double scale;   // StalenessPolicy::factor()
 
   double value(std::size_t i) const { return scale * static_cast<double>(static_cast<WideOf<T>>(values[i])); }
@@ -43,7 +43,7 @@ void weighted_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& delta
   }
 }
 
-/// The L2 norm, added up in double. Wide is the type that T is computed in, float or double.
+/// Returns the L2 norm, summed in double. Wide is the type that T is computed in: float or double.
 template <class Wide, class T>
 double norm_of(std::span<const T> values) {
   double squares = 0;
@@ -54,7 +54,7 @@ double norm_of(std::span<const T> values) {
   return std::sqrt(squares);
 }
 
-/// If the directions cancel out, the weighted mean.
+/// Computes the elements [begin, end) of the radial mean; if the directions cancel out, the weighted mean.
 template <class T, class Wide>
 void radial_mean(std::vector<Wide>& merged, const std::vector<Delta<T>>& deltas, std::size_t begin, std::size_t end) {
   MergeSums sums = weights_of(deltas);
@@ -134,7 +134,7 @@ void keep_copy(WorkerCopies& copies, double here, const Pushed& one) {
                                static_cast<Wide>(here) * static_cast<Wide>(elements<T>(one.answer)[i]));
 }
 
-// All answers are computed from the centre before the round. Adds them as rounded to T, which is what workers subtract.
+// Computes each answer d from the centre before the round. Adds d as rounded to T, because workers subtract that value.
 void apply_elastic(WorkerCopies* copies, double here, const ShardView& shard, std::span<const Pushed> pushed) {
   with_elements(shard.values.dtype, [&]<class T>(T*) {
     using Wide = WideOf<T>;

@@ -31,11 +31,11 @@ Config own_config(Config config, std::size_t workers, std::size_t processes) {
   return config;
 }
 
-/// The configuration of a worker other than the first: it writes no files and prints nothing.
+/// The configuration of a worker other than the first: such a worker writes no files and prints nothing.
 Config quiet(Config config) {
   config.run.clear();
   config.checkpoint = {};
-  config.max_time = 0;  // the first worker's end is that of all
+  config.max_time = 0;  // when the first worker ends, all workers end
   config.report = {.progress = "none", .loss_file = {}, .trace = 0};
   return config;
 }
@@ -67,7 +67,7 @@ class Run {
         axes_(axes_of(config)),
         roles_(roles_of(config, world.size())),
         family_{roles_.workers.size(), roles_.workers[0].size(), world.size()},
-        world_(world.dup()),  // with a store of its own
+        world_(world.dup()),  // the duplicate has a store of its own
         store_(world_.size() > 1 ? world_.store() : nullptr),
         network_(std::move(network)),
         data_(data),
@@ -88,7 +88,7 @@ class Run {
                                        axes_.server.joins > 0);
   }
 
-  /// For a process that joins a run as a worker.
+  /// Constructs the run of a process that joins as a worker.
   Run(const Config& config, std::shared_ptr<ParameterServer> servers, Communicator alone, Network network,
       const DataSplit& data)
       : config_(config),
@@ -129,7 +129,7 @@ class Run {
       try {
         work(std::move(place), result);
       } catch (const std::exception& error) {
-        if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // if the others still wait for it
+        if (worker_ == 0 && store_) store_->set_once("centre", error.what());  // others may still wait for it
         throw;
       }
     } else {
@@ -140,8 +140,8 @@ class Run {
   }
 
  private:
-  /// Options of the parameter server that this rank belongs to: the masters', or its group's. The top master belongs to
-  /// no group, so it gets options without servers.
+  /// Returns the options of the parameter server that this rank belongs to: the masters', or its group's. The top
+  /// master belongs to no group, so it gets options without servers.
   ParameterServer::Options options() {
     ParameterServer::Options options;
     options.silence = axes_.server.silence;
@@ -159,7 +159,7 @@ class Run {
     return options;
   }
 
-  /// What the top master and the sub-masters do during the run.
+  /// Runs the top master or a sub-master until the end of the run.
   void keep(Hierarchy here, MastersResult& result) {
     if (!here.submaster) {
       here.members->wait();
@@ -185,11 +185,11 @@ class Run {
   }
 
   void work(WorkerPlace place, MastersResult& told) {
-    const bool has_joined = roles_.workers.empty();  // no share of its own: it only does steps of other workers
+    const bool has_joined = roles_.workers.empty();  // a joined worker does only steps of others
     const auto number = static_cast<std::size_t>(worker_);
     Communicator own = has_joined ? world_ : world_.group(roles_.workers[number], "worker");
     const bool talks = own.rank() == 0;
-    const std::shared_ptr<ParameterServer> servers = place.servers;  // a rank that does not talk may be a server
+    const std::shared_ptr<ParameterServer> servers = place.servers;  // keeps this rank's server alive, if it has one
     if (!talks) place = {.is_first = place.is_first};
     Config config = own_config(worker_ == 0 ? config_ : quiet(config_), family_.workers, family_.processes);
     told.batch = config.batch.global;
@@ -241,13 +241,13 @@ class Run {
     if (told.tells && keeps && config_.has_folder()) told.kept = write_network();
   }
 
-  /// Tells the other workers, which wait for the first worker to push the initial parameters, that it has died. Called
-  /// by the server's thread.
+  /// Tells the other workers, which wait for the first worker's initial parameters, that it has died. Called by the
+  /// server's thread.
   void tell_of_the_first(int rank, Parting how) {
     if (!store_ || rank != roles_.workers[0][0] || how == Parting::left) return;
     try {
       store_->set_once("centre", "it has died");
-    } catch (const Error&) {  // the store's process has died, too
+    } catch (const Error&) {  // the store's process has died too
     }
   }
 
@@ -265,7 +265,7 @@ class Run {
     return found;
   }
 
-  /// Writes the masters' parameters, which the network has at the end of training, if the first worker does not.
+  /// Writes the masters' parameters, which the network contains at the end, if the first worker does not write them.
   std::string write_network() const {
     const std::filesystem::path file = std::filesystem::path(config_.run) / "model.safetensors";
     std::filesystem::create_directories(file.parent_path());
@@ -277,15 +277,15 @@ class Run {
     return file.string();
   }
 
-  /// Returns samples of another worker's step. At the end a worker waits here for the others' shares: one may die.
+  /// Returns the samples of a step that another worker has not done; empty if there is none. Waits while one may die.
   Further further(Communicator& own, ServerWorker& worker, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = worker.further(epoch, is_last);
-      deal.step.worker += count(mine_.offset);  // the ledger numbers the workers of this group
+      deal.step.worker += count(mine_.offset);  // the ledger counts workers within this group
       if (deal.what == Ledger::Deal::What::take) return shares_.samples(deal.step);
       const bool is_asked = worker_ == 0 && own.size() == 1 && hooks_.wish && hooks_.wish() >= Wish::time_is_over;
       if (deal.what == Ledger::Deal::What::none || is_asked || !why_first_stopped(own).empty()) {
-        if (is_last && group_) (void)worker.teller();  // waits, so that the top's final parameters are validated
+        if (is_last && group_) (void)worker.teller();  // waits for the top's final parameters
         return {};
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -298,7 +298,7 @@ class Run {
     if (const std::string why = why_first_stopped(own); !why.empty()) now.trainer.stop("the first worker did: " + why);
   }
 
-  /// Why the first worker has stopped early; empty if it has not. Collective over the worker: all ranks get the same.
+  /// Returns why the first worker has stopped early; empty if it has not. Collective over the worker; equal results.
   std::string why_first_stopped(Communicator& own) const {
     std::string why;
     if (!store_ || worker_ == 0) return why;
@@ -323,7 +323,7 @@ class Run {
     return found;
   }
 
-  /// A warning about rounds with few workers, with `before` in front; empty if there were none.
+  /// Returns a warning about rounds with few workers, after the text `before`; empty if there was no such round.
   std::string small_rounds(const std::string& before = {}) const {
     const Ledger::Rounds& rounds = ledger_->rounds();
     if (rounds.small == 0) return {};
@@ -360,7 +360,7 @@ class Run {
   const DataSplit data_;
   const Hooks hooks_;
   Shares shares_;
-  tutti::Range mine_;                 // the workers of this rank's group; without groups all workers
+  tutti::Range mine_;                 // the workers of this rank's group; all workers if there are no groups
   std::optional<std::size_t> group_;  // on a sub-master and its workers
   std::shared_ptr<Ledger> ledger_;    // used on masters
   int worker_ = -1;

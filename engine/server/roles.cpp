@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-/// The ranks from `first` on as workers of `processes` ranks each; they have to come out even.
+/// Divides the ranks from `first` on into workers of `processes` ranks each. `processes` must divide their number.
 std::vector<std::vector<int>> workers_from(int first, int ranks, int processes) {
   std::vector<std::vector<int>> workers;
   for (; first < ranks; first += processes) {
@@ -20,7 +20,7 @@ std::vector<std::vector<int>> workers_from(int first, int ranks, int processes) 
   return workers;
 }
 
-/// roles_of() with strategy.submasters.
+/// Implements roles_of() for runs with strategy.submasters.
 Roles grouped_roles(const Config& config, int ranks) {
   if (config.checkpoint.resumes() || config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0)
     refuse(
@@ -69,7 +69,7 @@ Roles roles_of(const Config& config, int ranks) {
   if (axes.server.joins > 0 && !config.has_folder())
     refuse("strategy.joins: workers find the run by its folder, so say run=DIR");
   Roles roles;
-  const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // one master decides who is in a round
+  const int all = axes.members == Axes::Members::quorum ? 1 : ranks;  // one master must choose a round's workers
   for (int rank = 0; rank < (masters > 0 ? masters : all); ++rank) roles.masters.push_back(rank);
   roles.workers = workers_from(masters, ranks, processes);
   return roles;

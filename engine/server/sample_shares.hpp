@@ -16,7 +16,7 @@
 
 namespace tutti::engine {
 
-/// Sample i belongs to worker i modulo the number of workers.
+/// The shares of all workers: sample i belongs to worker i modulo the number of workers.
 class Shares {
  public:
   /// `config` has the batch of one worker.
@@ -40,7 +40,7 @@ class Shares {
     return found;
   }
 
-  /// The samples of one step of a worker, over all its processes.
+  /// Returns the samples of one step of a worker, over all its processes.
   Further samples(const DealtStep& step) {
     const auto worker = static_cast<std::size_t>(step.worker);
     Further found{data_, {}, static_cast<std::size_t>(step.number)};

@@ -1,4 +1,4 @@
-// ServerCopy: a worker's parameters of one element type, and its copies of the masters'.
+// ServerCopy: a worker's parameters of one element type, and its copies of the masters' parameters.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -20,7 +20,7 @@ inline ConstBuffer read_only(const at::Tensor& tensor) {
   return {all.data, all.count, all.dtype};
 }
 
-/// The masters' parameters are called the centre.
+/// A worker's tensors of one element type. The masters' parameters are called the centre.
 class ServerCopy {
  public:
   ServerCopy(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::TensorDevice& tensor_device)
@@ -29,18 +29,18 @@ class ServerCopy {
         base(at::empty_like(centre)),
         sent(at::empty_like(centre)) {}
 
-  Flat flat;                       // the worker's parameters, and memory to read them into
-  at::Tensor centre, base;         // the last reply; the centre that was applied last
+  Flat flat;                       // the worker's parameters, and a buffer that they are read into
+  at::Tensor centre, base;         // the last reply; b in server_worker.hpp
   at::Tensor sent;                 // send buffer of pushes
-  at::Tensor sum;                  // the gradients' sum; elastic with prefetch and gem: the change that was pushed
-  at::Tensor own;                  // the worker's parameters while the network has the centre's
-  at::Tensor momentum, previous;   // of gem
-  std::optional<Parameters> kept;  // the masters' buffer; on the worker's rank 0
-  std::optional<Parameters> top;   // with sub-masters: the top master's buffer
+  at::Tensor sum;                  // gradients: their sum; elastic with prefetch, and gem: the pushed change
+  at::Tensor own;                  // the worker's parameters while the network contains the centre
+  at::Tensor momentum, previous;   // used by gem
+  std::optional<Parameters> kept;  // the masters' buffer; only on rank 0 of the worker
+  std::optional<Parameters> top;   // with sub-masters: the top master's buffer; only on rank 0
   Request pushed, fetched;         // in flight
   std::uint64_t seen = 0;          // the latest version received
 
-  // The tensors of a checkpoint for element type `index`; those that the strategy does not use are left out.
+  // Returns the tensors of a checkpoint for element type number `index`, without those that the strategy does not use.
   std::vector<nn::NamedTensor> remembered(std::size_t index) const {
     std::vector<nn::NamedTensor> found;
     for (const auto& [name, member] : members)

@@ -40,7 +40,7 @@ class Worker final : public ServerWorker {
   }
 
   void begin() {
-    if (connection_.place().is_first && connection_.place().resumes) return;  // load_state() or the first step does it
+    if (connection_.place().is_first && connection_.place().resumes) return;  // load_state() or the first step begins
     begin_anew();
   }
 
@@ -115,7 +115,7 @@ class Worker final : public ServerWorker {
     std::vector<std::int64_t> counts{count_, due_, steps_, static_cast<std::int64_t>(samples_), waits_ ? 1 : 0};
     for (std::size_t i = 0; i < copies_.size(); ++i) {
       const ServerCopy& one = copies_[i];
-      one.pushed.wait();  // their results are part of the state
+      one.pushed.wait();  // the results of both requests are part of the state
       one.fetched.wait();
       counts.push_back(static_cast<std::int64_t>(one.seen));
       std::ranges::copy(one.remembered(i), std::back_inserter(found));
@@ -213,7 +213,7 @@ class Worker final : public ServerWorker {
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  /// Adds the time that the inner strategy has waited.
+  /// Adds the time that the inner strategy has waited to this strategy's statistics.
   void note_inner() {
     stats_.wait_seconds += inner_->stats().wait_seconds - inner_waited_;
     inner_waited_ = inner_->stats().wait_seconds;
@@ -259,7 +259,7 @@ class Worker final : public ServerWorker {
   }
 
   void send(ServerCopy& one, const at::Tensor& values, double factor, bool wants_centre) {
-    one.pushed = Request();  // the previous push is done
+    one.pushed = Request();  // the previous push is complete
     one.sent.copy_(values);
     stats_.bytes += one.sent.nbytes();
     report_.sent += one.sent.nbytes();
@@ -274,7 +274,7 @@ class Worker final : public ServerWorker {
     }
   }
 
-  // With prefetch the centre was fetched earlier, and the push is waited for only before the next one.
+  // With prefetch the centre was fetched earlier, and only the next push waits for this one.
   void start(ServerCopy& one, const at::Tensor& values, double factor) {
     if (one.kept) one.pushed.wait();
     send(one, values, factor, numbers_.prefetch == 0);
@@ -300,11 +300,11 @@ class Worker final : public ServerWorker {
   }
 
   bool has_come() {
-    if (replica_.world.size() > 1) return true;  // the ranks must decide alike, so integrate() waits
+    if (replica_.world.size() > 1) return true;  // all ranks must decide alike, so integrate() waits instead
     return std::ranges::all_of(copies_, [](const ServerCopy& one) { return one.pushed.done(); });
   }
 
-  /// Waits for `request`, and broadcasts its `values` over the worker's ranks.
+  /// Waits for `request`, and broadcasts the received `values` to the worker's ranks.
   void receive(ServerCopy& one, Request& request, const at::Tensor& values) {
     waited([&] {
       if (one.kept) {
@@ -319,7 +319,7 @@ class Worker final : public ServerWorker {
     if (replica_.world.size() > 1) replica_.world.broadcast(nn::buffer(values), 0).wait();
   }
 
-  /// Counts the other workers' updates between the last known centre and the one received.
+  /// Counts the updates by other workers between the last known centre and the received one.
   void note(ServerCopy& one, const Request& request) {
     const std::uint64_t version = request.version(), own = &request == &one.pushed ? 1 : 0;
     if (own == 1 && version > one.seen) ++report_.staleness[version - one.seen - own];
@@ -370,8 +370,8 @@ class Worker final : public ServerWorker {
   std::vector<ServerCopy> copies_;
   StepShare share_;
   bool has_begun_ = false, rests_ = false;
-  std::int64_t count_ = 0, due_ = 0;  // steps so far; the step at which the last push's reply is to be applied
-  std::int64_t since_ = 0;            // steps pushed before the checkpoint; the ledger does not count them
+  std::int64_t count_ = 0, due_ = 0;  // steps so far; the step after which the last push's reply is applied
+  std::int64_t since_ = 0;            // steps before the checkpoint that are pushed; the ledger does not count them
   std::int64_t steps_ = 0;            // since the last push
   std::int64_t claimed_ = 0;          // own steps before this number are claimed
   std::uint64_t samples_ = 0;

@@ -1,8 +1,7 @@
-// ServerWorker: the strategy of a worker that exchanges with servers which keep the parameters (masters), at its own
-// speed.
+// ServerWorker: the strategy of a worker that exchanges with masters, which keep the parameters, at its own speed.
 //
-// Covers Downpour and GEM as in mpi_learn (Anderson et al. 2017), EASGD (Zhang et al. 2015), ASGD of Theano-MPI, and
-// the learners of Decoupled DiLoCo (2026).
+// It implements Downpour and GEM as in mpi_learn (Anderson et al. 2017), EASGD (Zhang et al. 2015), ASGD of Theano-MPI,
+// and the learners of Decoupled DiLoCo (2026).
 #pragma once
 
 #include <cstdint>
@@ -28,34 +27,34 @@ namespace tutti::engine {
 ///     gem        U = gem_lr (x - b), m = momentum m + U, q = c minus the c before; c += P U, x = c + P U, where
 ///                P = clip((kappa |m| - |q|) / |U + 1e-12|, 0, 5) element by element, and b = x
 ///
-/// At first x = b = c.
+/// Initially x = b = c.
 struct WorkerNumbers {
   enum class Kind : std::uint8_t { gradients, deltas, elastic, gem } kind = Kind::gradients;
   std::int64_t every = 1;
   std::int64_t prefetch = 0;  ///< gradients, elastic: steps between fetching c and using it
-  std::int64_t delay = 0;     ///< deltas: steps between a push and applying its reply, or more if that arrives later
+  std::int64_t delay = 0;     ///< deltas: steps between a push and applying its reply; more if the reply arrives later
   double alpha = 0;
-  double outer_lr = 1;  ///< rate of the masters' step with deltas; with gradients it is the learning rate
+  double outer_lr = 1;  ///< deltas: rate of the masters' step; gradients use the learning rate instead
   double elastic = 0.5, elastic_here = 0.5;
   double gem_lr = 0.01, gem_momentum = 0.9, gem_kappa = 2;
 };
 
-/// A worker's connections. Only rank 0 of the worker has `servers`, `store` and `top`.
+/// A worker's connections. Only rank 0 of the worker has `servers`, `store` and `top`; on other ranks they are null.
 struct WorkerPlace {
   std::shared_ptr<ParameterServer> servers = nullptr;
   std::shared_ptr<Store> store = nullptr;  ///< shared by all workers, to wait for the initial centre; null: do not wait
   bool is_first = false;                   ///< this worker pushes the initial centre
-  bool resumes = false;   ///< the initial centre is a checkpoint's, from load_state() of the first worker
+  bool resumes = false;   ///< the initial centre comes from a checkpoint, by load_state() of the first worker
   std::string keys = {};  ///< prefix of the keys in the store
-  std::shared_ptr<TopConnection> top = nullptr;  ///< with sub-masters: the top master, whose parameters settle() reads
-  int meets = 0;  ///< number of workers to wait for before the first step, for a minute at most; 0: none
+  std::shared_ptr<TopConnection> top = nullptr;  ///< with sub-masters: the top master; settle() reads its parameters
+  int meets = 0;  ///< number of workers to wait for before the first step, for at most one minute; 0: none
 };
 
-/// A worker is the ranks of `replica.world`, which average their gradients in each step; its rank 0 talks to the
-/// servers. Between settle() and the next step the network has the masters' parameters (with sub-masters the top's),
-/// and the worker's own are kept aside. Tensors are on the CPU. Collective over the worker. make() blocks until the
-/// first worker has pushed the initial centre: in its own make(), or, if it resumes, in load_state() or its first step.
-/// state() contains a dump of the masters.
+/// A worker consists of the ranks of `replica.world`, which average their gradients in each step. Its rank 0
+/// communicates with the servers. Between settle() and the next step the network contains the masters' parameters (with
+/// sub-masters the top master's), and the worker's own are kept aside. Tensors are on the CPU. Collective over the
+/// worker. make() blocks until the first worker has pushed the initial centre: in its own make(), or, if it resumes, in
+/// load_state() or its first step. state() contains a dump of the masters.
 class ServerWorker : public Strategy {
  public:
   /// `inner` averages gradients over the worker's ranks.
@@ -63,18 +62,18 @@ class ServerWorker : public Strategy {
                                             const WorkerPlace& place, std::unique_ptr<Strategy> inner);
 
   virtual const ExchangeReport& report() const noexcept = 0;
-  /// The number of the first step of its share that the masters' parameters do not contain. Collective over the worker.
+  /// Returns the number of the first step of its share that the masters' parameters lack. Collective; blocks.
   virtual std::int64_t own_steps() = 0;
-  /// If workers may join: claims the worker's own step `number`, and some after it, at the ledger. Returns false if the
-  /// rest of its epoch was dealt to others. Collective over the worker; blocks.
+  /// If workers may join: claims the worker's own step `number`, and some steps after it, at the ledger. Returns false
+  /// if the rest of its epoch was dealt to others. Collective over the worker; blocks.
   virtual bool claim(std::int64_t number) = 0;
-  /// Training ends early: the ledger deals no more steps to any worker. Collective over the worker; blocks.
+  /// Ends training early: the ledger deals no more steps to any worker. Collective over the worker; blocks.
   virtual void stop() = 0;
-  /// Returns the worker that reports the run: the first one that has not died. With sub-masters it is the first one
-  /// that has called this, which ends a worker's pushes and blocks until all workers have called it or died; afterwards
-  /// settle() reads the top's final parameters. Collective over the worker.
+  /// Returns the worker that reports the run: the first worker that has not died. With sub-masters, the call ends this
+  /// worker's pushes, blocks until all workers have called it or died, and returns the first live worker among the
+  /// callers; afterwards settle() reads the top master's final parameters. Collective over the worker.
   virtual int teller() = 0;
-  /// Asks the ledger for a step that another worker has left undone. Collective over the worker; blocks.
+  /// Asks the ledger for a step that another worker has not done. Collective over the worker; blocks.
   virtual Ledger::Deal further(std::size_t epoch, bool is_last) = 0;
   virtual const WorkerNumbers& numbers() const noexcept = 0;
 
@@ -82,7 +81,7 @@ class ServerWorker : public Strategy {
   using Strategy::Strategy;
 };
 
-/// One step of GEM: updates `momentum` and `previous` (the previous centre) and returns P U. Any floating-point type.
+/// Makes one step of GEM: updates `momentum` and `previous` (the previous centre); returns P U. Any floating type.
 at::Tensor gem(const WorkerNumbers& numbers, const at::Tensor& x, const at::Tensor& base, const at::Tensor& centre,
                at::Tensor& momentum, at::Tensor& previous);
 

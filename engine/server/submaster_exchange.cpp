@@ -10,7 +10,7 @@
 namespace tutti::engine {
 namespace {
 
-// Seconds of grace, practically forever: the round waits for every live worker, even if workers that pushed have died.
+// Seconds of grace, practically infinite: the round waits for every live worker, even if workers that pushed have died.
 constexpr double for_years = 1e8;
 
 const char* const end_name = "end";
@@ -34,7 +34,7 @@ void combine(const BufferSpec& of, std::vector<std::byte>& out, const std::vecto
   });
 }
 
-/// A round of all members, which answers with the smallest number that a live member has pushed.
+/// The rule of a round of all members. It answers with the smallest number that a live member has pushed.
 ServerRule end_rule(std::shared_ptr<TopMembers> members) {
   return {.apply =
               [members](const ShardView&, std::span<const Pushed> pushed) {
@@ -187,7 +187,7 @@ void SubmasterExchange::exchange(Part& part, const std::string& rule) {
                          {.meta = {.factor = is_elastic ? numbers_.elastic : numbers_.rate}});
   pushed.wait();
   note(part, pushed);
-  if (is_elastic) {  // the answer is d
+  if (is_elastic) {  // the answer `there` is d
     const PushOptions back{.meta = {.factor = -numbers_.elastic_here / numbers_.elastic}};
     part.group.push("scaled_add", read_only(part.there, part.of), back).wait();
     return;

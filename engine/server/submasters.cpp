@@ -11,7 +11,7 @@
 namespace tutti::engine {
 namespace {
 
-/// The trained parameters, flattened into one tensor for each element type, in the workers' order.
+/// Returns the trained parameters, flattened into one tensor for each element type, in the order that workers use.
 std::vector<at::Tensor> pieces_of(const Network& network) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> pieces;
@@ -63,7 +63,7 @@ Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator&
     for (const at::Tensor& piece : pieces) values.push_back(exchange::read_only(piece));
     made.submaster->bring(values);
   }
-  world.barrier().wait();  // the top has its initial parameters, and the end waits for every sub-master
+  world.barrier().wait();  // now the top has its initial parameters, and waits for every sub-master at the end
   if (const auto worker = std::ranges::find(roles.workers, world.rank(),
                                             [](const std::vector<int>& processes) { return processes.front(); });
       worker != roles.workers.end())

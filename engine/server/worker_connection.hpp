@@ -17,7 +17,7 @@
 
 namespace tutti::engine::exchange {
 
-/// On a worker's ranks other than 0 it has no servers, and its calls do nothing.
+/// The connection of one rank of a worker. On ranks other than 0 there are no servers, and all calls do nothing.
 class WorkerConnection {
  public:
   using Question = std::array<double, question_size>;
@@ -36,7 +36,7 @@ class WorkerConnection {
     open_ledger();
   }
 
-  /// Closes the buffers, so that rounds no longer wait for this worker. It can still ask the ledger. open() undoes it.
+  /// Closes the buffers until open(), so that rounds no longer wait for this worker. It can still ask the ledger.
   void rest() {
     if (!place_.servers) return;
     place_.servers->leave();
@@ -44,8 +44,8 @@ class WorkerConnection {
     open_ledger();
   }
 
-  /// On the first worker: publishes that the initial centre has been pushed. On the others: waits for that. Throws
-  /// Error{aborted} if the first worker failed before; the text has its error.
+  /// The first worker publishes that it has pushed the initial centre; the others wait for that. Throws Error{aborted}
+  /// with the first worker's error if the first worker has failed.
   void announce() {
     if (!place_.store) return;
     if (place_.is_first)
@@ -54,14 +54,14 @@ class WorkerConnection {
       throw Error(Code::aborted, "the first worker could not begin: " + said);
   }
 
-  /// Waits until all workers have opened their buffers, because a round waits only for workers that have.
+  /// Waits up to 60 s until all workers have opened their buffers: a round waits only for workers that have done so.
   void meet() {
     if (!place_.store || place_.meets == 0) return;
     if (place_.store->add(place_.keys + "workers", 1) == place_.meets)
       place_.store->set(place_.keys + "all workers", "there");
     try {
       place_.store->wait(place_.keys + "all workers", deadline_in(Seconds(60)));
-    } catch (const Error&) {  // timed out: a worker died before it came here
+    } catch (const Error&) {  // timed out: a worker died before it called meet()
     }
   }
 
@@ -73,7 +73,7 @@ class WorkerConnection {
     return answer;
   }
 
-  /// See ServerWorker::teller(); returns it in the form of ask().
+  /// See ServerWorker::teller(); the second number of the result is the worker.
   Question teller() {
     if (!place_.top) return ask(LedgerQuestion::place);
     if (!std::exchange(is_over_, true)) {
@@ -83,7 +83,7 @@ class WorkerConnection {
     return {0, static_cast<double>(place_.top->end()), 0};
   }
 
-  /// The masters' whole state as a byte tensor; nullopt on ranks without servers.
+  /// Returns the masters' whole state as a byte tensor; nullopt on ranks without servers.
   std::optional<at::Tensor> dump() const {
     if (!place_.servers) return std::nullopt;
     const std::vector<std::byte> dump = place_.servers->dump();

@@ -5,8 +5,8 @@
 
 namespace tutti::engine {
 
-/// The arithmetic of float and double. Its bits are the same on every processor if the compiler does not fuse products
-/// and sums by itself, so sources whose loops use it are compiled with -ffp-contract=off (engine/CMakeLists.txt).
+/// The arithmetic of float and double. The results are bitwise the same on every processor if the compiler does not
+/// fuse products and sums, so sources whose loops use it are compiled with -ffp-contract=off (engine/CMakeLists.txt).
 template <class Value>
 struct Arithmetic {
   static Value scaled(double a, Value x) noexcept { return static_cast<Value>(a) * x; }

@@ -205,11 +205,11 @@ void check_ways(const Axes& axes) {
     refuse("a quorum, members that come and go, and gem are for strategy.how=server: leave them out");
 }
 
-/// What an option needs to have an effect, besides another value than its default.
+/// A condition, besides a value other than its default, without which an option has no effect.
 struct Need {
   std::string_view keys;  ///< separated by blanks
   bool (*holds)(const Axes& axes);
-  std::string_view what;  ///< to say
+  std::string_view what;  ///< the condition in words, for the error
 };
 
 template <auto... Kinds>
@@ -248,7 +248,7 @@ constexpr Need needs[] = {
     {"most_stale", [](const Axes& axes) { return axes.server.stale == "reject"; }, "strategy.stale=reject"},
 };
 
-/// Refuses options that were given and would change nothing.
+/// Throws Error{invalid} for options that are given but would change nothing.
 void check_effects(const Axes& axes, const ChoiceInfo& preset, const Options::Given& given) {
   const std::string codec = Options(preset, given).text("codec");
   for (const char* key : {"chunk", "top_k", "mask", "power_rank"})

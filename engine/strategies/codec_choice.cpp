@@ -16,7 +16,7 @@ std::string number(double value) {
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-/// Translates names of codecs in other trainers.
+/// Translates the codec names of other trainers to tutti's.
 std::string_view codec_name(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> same[] = {
       {"topk", "top_k"}, {"powersgd", "power_sgd"}, {"dct_topk", "dct"}, {"true", "int8"}, {"false", "none"}};
@@ -35,7 +35,7 @@ Number number_in(std::string_view text, std::string_view codec) {
   return number;
 }
 
-/// Reads "2/64", values kept of each chunk, or the fraction of a whole bucket.
+/// Parses "2/64" (values kept of each chunk), or the fraction of a whole bucket.
 void read_chunk(CodecChoice& codec, std::string_view argument, std::string_view text) {
   const std::size_t slash = argument.find('/');
   if (slash == argument.npos) {

@@ -15,8 +15,8 @@ struct CodecChoice {
   enum class Kind : std::uint8_t { none, f16, bf16, int8, e3m0, two_bit, sign, top_k, mask, dct, power_sgd };
   Kind kind = Kind::none;
   double part = 0;              ///< mask, top_k without chunks: the fraction of the values that is sent
-  std::int64_t chunk = 0;       ///< values that share a scale, or of which the largest are sent; 0: a whole bucket
-  std::int64_t kept = 0;        ///< top_k, dct: values sent of each chunk
+  std::int64_t chunk = 0;       ///< values that share a scale, or among which the largest are sent; 0: a whole bucket
+  std::int64_t kept = 0;        ///< top_k, dct: values sent from each chunk
   bool two_bit_values = false;  ///< top_k: sends each value in two bits
   std::int64_t rank = 0;        ///< power_sgd
   double least_saving = 1;      ///< power_sgd
@@ -26,7 +26,7 @@ struct CodecChoice {
   std::string describe() const;  ///< the text that parse_codec() reads
 };
 
-/// Reads a text such as "top_k:2/64+2bit"; numbers that it leaves out are taken from `options`. Throws Error{invalid}.
+/// Parses a text such as "top_k:2/64+2bit". Takes numbers that the text omits from `options`. Throws Error{invalid}.
 CodecChoice parse_codec(std::string_view text, const Options& options);
 
 }  // namespace tutti::engine

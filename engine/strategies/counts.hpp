@@ -1,4 +1,4 @@
-// Conversions between numbers of a strategy's state and tensors, which checkpoints store.
+// Conversions between tensors, which checkpoints store, and the numbers of a strategy's state.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,13 @@ namespace tutti::engine::exchange {
 nn::NamedTensor counted(const std::string& name, const std::vector<std::int64_t>& numbers);
 nn::NamedTensor measured(const std::string& name, const std::vector<double>& numbers);
 
-/// Throw Error{invalid} if the state has no tensor of this name with `count` elements.
+/// Return the numbers of a state. Throw Error{invalid} if the state has no tensor of this name with `count` elements.
 std::vector<std::int64_t> counted(const std::vector<nn::NamedTensor>& state, const std::string& name,
                                   std::size_t count);
 std::vector<double> measured(const std::vector<nn::NamedTensor>& state, const std::string& name, std::size_t count);
 
-/// Copies to each tensor of `into` the one of `state` with the same name after `prefix`. Throws Error{invalid} if one
-/// is missing.
+/// Copies to each tensor of `into` the tensor of `state` with the name `prefix` plus its own. Throws Error{invalid} if
+/// one is missing.
 void copy_from(const std::vector<nn::NamedTensor>& state, const std::vector<nn::NamedTensor>& into,
                const std::string& prefix = "");
 

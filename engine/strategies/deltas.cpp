@@ -1,15 +1,15 @@
-// Ranks make some steps of their own, and then merge their parameters, or the deltas of these, over all ranks.
+// Ranks make some steps of their own, and then merge their parameters, or the deltas of the parameters, over all ranks.
 //
 // Local SGD (Stich, ICLR 2019), SlowMo (Wang et al., ICLR 2020), DiLoCo (Douillard et al. 2023), its streaming (2025)
-// and eager (Kale et al. 2025) forms, SparseLoCo (Sarfi et al. 2025), SPARTA, and Theano-MPI's avg and cdd are
-// settings of the axes. With SGD, with or without momentum, and one step between exchanges, averaging the parameters
-// is averaging the gradients, because both are linear.
+// and eager (Kale et al. 2025) forms, SparseLoCo (Sarfi et al. 2025), SPARTA, and Theano-MPI's avg and cdd are settings
+// of the axes. With SGD, with or without momentum, and one step between exchanges, averaging the parameters equals
+// averaging the gradients, because both are linear.
 //
-// By the axis `judged`, settle() leaves the network with the result of an exchange made then, the outer copies, or the
-// ranks' mean. In the latter two cases each rank later continues with its own parameters.
+// The axis `judged` chooses the network's parameters after settle(): the result of an exchange that settle() makes, the
+// outer copies, or the ranks' mean. In the last two cases each rank later continues with its own parameters.
 //
-// In a sync, a fragment's parts are measured, weighted and sent, and, at once or some steps later, merged and applied.
-// audit_fragments() checks that every parameter is in a fragment.
+// A sync measures, weights and sends the parts of a fragment. Then, at once or some steps later, it merges and applies
+// them. audit_fragments() checks that every parameter is in a fragment.
 #include "engine/strategies/counts.hpp"
 #include "engine/strategies/fragment_state.hpp"
 #include "engine/strategies/fragments.hpp"
@@ -99,7 +99,7 @@ class Deltas final : public Local {
  private:
   struct Fragment {
     std::vector<FragmentState> parts;
-    std::size_t samples = 0, steps = 0;        // of this rank since the fragment was sent
+    std::size_t samples = 0, steps = 0;        // of this rank, since the fragment was last sent
     std::vector<std::vector<double>> lengths;  // merge=radial: mean lengths of each part's tensors
     bool sent() const { return parts.front().sent(); }
   };
@@ -191,8 +191,8 @@ class Deltas final : public Local {
   nn::SyncStats given_;
   SparseAverage average_;
   std::vector<Fragment> fragments_;
-  std::int64_t count_ = 0;  // steps, as fragment_is_due() counts them
-  bool aside_ = false;      // the network has the parameters to validate; this rank's own are kept in the parts
+  std::int64_t count_ = 0;  // the number of steps, for fragment_is_due()
+  bool aside_ = false;      // true: the network has the parameters to validate, and the parts keep this rank's own
 };
 
 std::vector<nn::NamedTensor> Deltas::state() const {
@@ -205,7 +205,7 @@ std::vector<nn::NamedTensor> Deltas::state() const {
       for (nn::NamedTensor& each : part.state()) all.push_back(std::move(each));
   }
   all.push_back(counted("strategy.counts", numbers));
-  for (const Fragment& fragment : fragments_)  // of syncs in flight
+  for (const Fragment& fragment : fragments_)  // lengths of syncs that are not applied yet
     for (std::size_t p = 0; p < fragment.lengths.size(); ++p)
       all.push_back(measured(fragment.parts[p].names()[0].first + ".lengths", fragment.lengths[p]));
   for (nn::NamedTensor& each : inner_.state()) all.push_back(std::move(each));

@@ -53,7 +53,7 @@ class DenseFirst final : public Strategy {
   Strategy& now() { return dense_ ? *dense_ : *later_; }
   void switch_over() {
     before_ = dense_->stats();
-    dense_.reset();  // removes its autograd hooks
+    dense_.reset();  // also removes its autograd hooks
   }
   void tell() {
     const ExchangeStats& own = now().stats();

@@ -24,7 +24,7 @@ std::vector<nn::NamedTensor> trained(const std::vector<nn::NamedTensor>& paramet
   return found;
 }
 
-/// The shapes of each element type.
+/// Returns the tensors' shapes, grouped by element type.
 std::vector<nn::BucketShape> by_type(const std::vector<nn::NamedTensor>& tensors) {
   std::map<DType, nn::BucketShape> sorted;
   for (const auto& [name, tensor] : tensors) {
@@ -43,7 +43,7 @@ std::int64_t bytes_of(const std::vector<nn::BucketShape>& shapes, const nn::Comp
   return bytes;
 }
 
-/// Without a codec, each parameter has one more element, a mark of whether it had a gradient.
+/// Returns the bytes of one exchange of gradients. Without a codec, each parameter has a mark, one element, besides.
 std::int64_t gradient_bytes(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& parameters,
                             const nn::Compression* codec, int ranks) {
   std::vector<nn::ParameterSize> sizes;
@@ -75,7 +75,7 @@ StrategyCost message_cost(const Axes& axes, std::int64_t own, int ranks) {
   return cost;
 }
 
-/// The strategy's memory besides the outer optimizer's, in copies of the parameters.
+/// Returns the strategy's memory, except the outer optimizer's, in copies of the parameters.
 std::int64_t kept_copies(const Axes& axes) {
   std::int64_t copies = 1 + (axes.codec.feedback > 0);  // the send buffer, and the codec's residual
   if (axes.sparta > 0) ++copies;
@@ -84,7 +84,7 @@ std::int64_t kept_copies(const Axes& axes) {
   return copies + 1 + (axes.apply == Axes::Apply::eager);
 }
 
-/// What the outer optimizer remembers, which is float at least.
+/// Returns the bytes of the outer optimizer's state, whose elements are at least float.
 std::int64_t slot_bytes(const Axes& axes, const std::vector<nn::NamedTensor>& parameters) {
   if (axes.what != Axes::What::deltas) return 0;
   std::int64_t bytes = 0;
@@ -113,7 +113,7 @@ StrategyCost delta_cost(const Config& config, const Axes& axes, const std::vecto
     cost.round_bytes += static_cast<std::uint64_t>(bytes);
     cost.peak_bytes = std::max(cost.peak_bytes, static_cast<std::uint64_t>(bytes));
   }
-  std::uint64_t each_step = 0;  // in every step, besides the rounds
+  std::uint64_t each_step = 0;  // bytes that every step sends in addition to the rounds
   if (axes.sparta > 0)
     for (const nn::BucketShape& each : by_type(parameters))
       each_step += static_cast<std::uint64_t>(nn::mask_size(each.count(), axes.sparta) * each.width);

@@ -10,24 +10,24 @@
 
 namespace tutti::engine {
 
-/// Bytes are those that a rank passes to collectives and messages; an algorithm may send more, as a ring allreduce
-/// sends 2 (p - 1) / p times as many. With masters they are those that a worker sends, and it receives as many;
-/// state_bytes is 0 then.
+/// The cost of a strategy. Bytes are those that a rank passes to collectives and messages. An algorithm may send more:
+/// a ring allreduce sends 2 (p - 1) / p times as many. With masters, bytes are those that a worker sends (it receives
+/// as many), and state_bytes is 0.
 struct StrategyCost {
-  std::uint64_t round_bytes = 0;  ///< to exchange everything once; with gossip one push
-  std::uint64_t peak_bytes = 0;   ///< the most in one step
-  double step_bytes = 0;          ///< the mean of a step
+  std::uint64_t round_bytes = 0;  ///< to exchange everything once; with gossip: of one push
+  std::uint64_t peak_bytes = 0;   ///< the largest number of bytes in one step
+  double step_bytes = 0;          ///< the mean number of bytes per step
   std::uint64_t state_bytes = 0;  ///< memory on each rank besides parameters, gradients, buffers and the optimizer
 };
 
-/// For a network with these parameters and buffers. Throws Error{invalid}.
+/// Returns the cost for a network with these parameters and buffers. Throws Error{invalid}.
 StrategyCost strategy_cost(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                            const std::vector<nn::NamedTensor>& buffers, int ranks);
 
-/// Bytes for people: "1.234 MB".
+/// Formats bytes for people: "1.234 MB".
 std::string bytes_text(double bytes);
 
-/// A text of several lines with the axes and the cost. explain_groups() in engine/server/roles.hpp continues it.
+/// Returns several lines with the axes and the cost. explain_groups() in engine/server/roles.hpp adds to this text.
 std::string explain_strategy(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                              const std::vector<nn::NamedTensor>& buffers, int ranks);
 

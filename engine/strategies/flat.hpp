@@ -13,10 +13,10 @@
 
 namespace tutti::engine::exchange {
 
-/// The tensors have one element type, and are kept alive.
+/// Several tensors of one element type, and a contiguous buffer for them. Keeps the tensors alive.
 class Flat {
  public:
-  /// Allocates memory of the communicator. Collective.
+  /// Allocates the buffer with the communicator. Collective.
   Flat(std::vector<nn::NamedTensor> tensors, Communicator& world, const nn::TensorDevice& tensor_device);
 
   void take() { read(all_); }                              ///< copies the tensors to the buffer
@@ -25,7 +25,7 @@ class Flat {
   void write(const at::Tensor& from) const;                ///< copies `from`, which is like all(), to the tensors
   const at::Tensor& all() const noexcept { return all_; }  ///< the buffer, of one dimension
   const std::vector<nn::NamedTensor>& tensors() const noexcept { return tensors_; }
-  /// Views of `of`, which is like all(), with the tensors' names and shapes.
+  /// Returns views of `of`, which is like all(), with the tensors' names and shapes.
   std::vector<nn::NamedTensor> views(const at::Tensor& of) const;
   /// The views of all().
   const std::vector<nn::NamedTensor>& parts() const noexcept { return parts_; }
@@ -37,7 +37,7 @@ class Flat {
   Buffer buffer_;
 };
 
-/// The parameters that require a gradient.
+/// Returns the parameters that require a gradient.
 std::vector<nn::NamedTensor> trained_of(std::vector<nn::NamedTensor> parameters);
 
 /// Groups the tensors by element type.

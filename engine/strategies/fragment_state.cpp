@@ -61,7 +61,7 @@ void FragmentState::finish() {
   if (!sent_ || arrived_) return;
   exchange_->wait();
   while (codec_ && !codec_->advance(*exchange_)) exchange_->wait();
-  if (codec_ && axes_.merge == Axes::Merge::sum) flat_.all().mul_(world_.size());  // codecs give the mean
+  if (codec_ && axes_.merge == Axes::Merge::sum) flat_.all().mul_(world_.size());  // codecs compute the mean
   arrived_ = true;
 }
 
@@ -111,7 +111,7 @@ void FragmentState::eager() {
   flat_.write(outer_);
 }
 
-/// Sets the parameters to the ranks' mean of `values`. Uses flat_, but keeps a result that is not applied yet.
+/// Sets the parameters to the ranks' mean of `values`. Uses flat_, but preserves a result that is not applied yet.
 void FragmentState::mean_of_ranks(const at::Tensor& values) {
   const at::Tensor kept = sent_ ? flat_.all().clone() : at::Tensor();
   flat_.all().copy_(values);
@@ -140,7 +140,7 @@ void FragmentState::restore() {
 
 std::vector<nn::NamedTensor> FragmentState::state() const {
   std::vector<nn::NamedTensor> all;
-  const std::string& name = flat_.parts().front().first;  // unique, as no other part has this parameter
+  const std::string& name = flat_.parts().front().first;  // unique, because no other part has this parameter
   const auto keep = [&](const std::string& what, const at::Tensor& tensor) {
     if (tensor.defined()) all.emplace_back(name + "." + what, tensor);
   };

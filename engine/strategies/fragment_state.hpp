@@ -14,46 +14,46 @@
 
 namespace tutti::engine::exchange {
 
-/// A sync calls measure() and send(), and then, at once or some steps later, finish() and apply(). All ranks make the
-/// same calls. Threads: one at a time.
+/// A sync calls measure() and send(); then, at once or some steps later, it calls finish() and apply(). All ranks make
+/// the same calls. One thread at a time.
 class FragmentState {
  public:
-  /// `axes` must outlive the object; its numbers may change between calls. `bytes` counts the bytes that are passed to
-  /// collectives. Collective.
+  /// `axes` must outlive the object; its numbers may change between calls. `bytes` counts bytes passed to collectives.
+  /// Collective.
   FragmentState(std::vector<nn::NamedTensor> tensors, const Axes& axes, const Replica& replica,
                 const nn::Compression* codec, nn::SyncStats& bytes);
 
-  /// Sets the outer copy to the parameters.
+  /// Copies the parameters to the outer copy.
   void remember();
   bool remembers() const { return outer_.defined(); }
 
   /// Fills the send buffer with the delta, the outer copy minus the parameters, or with the parameters.
   void measure();
-  /// The L2 norm of each tensor in the send buffer; scale() multiplies each tensor by a number.
+  /// lengths() returns the L2 norm of each tensor in the send buffer. scale() multiplies each tensor by a number.
   std::vector<double> lengths() const;
   void scale(const std::vector<double>& factors);
   void scale(double factor);
-  /// Starts the exchange of the send buffer.
+  /// Starts the exchange of the send buffer. Collective.
   void send();
-  /// Blocks until the exchange is done and its result is merged.
+  /// Blocks until the exchange is complete and its result is merged. Does nothing if it is, or if none was started.
   void finish();
   bool sent() const noexcept { return sent_; }
   /// Scales each tensor of the merged delta to this length; a negative length leaves it as it is.
   void set_lengths(const std::vector<double>& lengths);
-  /// With deltas, steps the outer copy by the merged one. Sets the parameters to the result, mixed by axes.alpha.
+  /// With deltas, steps the outer copy by the merged delta. Sets the parameters to the result, mixed by axes.alpha.
   void apply();
-  /// With apply=eager, replaces all of these: steps by the last mean in which this rank's delta is replaced by its new
-  /// one, and starts the exchange of the new one.
+  /// Replaces all the calls above if apply=eager. Steps the outer copy by the mean of the last exchange, in which this
+  /// rank's delta is replaced by its new one, and starts the exchange of the new delta. Collective; blocks.
   void eager();
 
-  /// Replaces the parameters by those to validate, and keeps them for restore().
+  /// judge() replaces the parameters by those to validate; it may be collective. restore() puts the own ones back.
   void judge();
   void restore();
   const std::vector<nn::NamedTensor>& names() const noexcept { return flat_.parts(); }
 
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
-  /// The number of elements kept besides the parameters, the optimizer and the codec's residual.
+  /// Returns the number of elements in memory besides the parameters, the optimizer and the codec's residual.
   std::int64_t kept() const;
 
  private:
@@ -70,7 +70,7 @@ class FragmentState {
   std::unique_ptr<nn::Exchange> exchange_;
   std::unique_ptr<nn::Codec> codec_;
   OuterOptimizer rule_;
-  at::Tensor outer_, mine_, previous_;  // theta; the parameters between judge() and restore(); eager's last delta
+  at::Tensor outer_, mine_, previous_;  // theta; own parameters after judge(); eager: the last delta
   bool sent_ = false, arrived_ = false;
 };
 

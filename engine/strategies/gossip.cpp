@@ -1,13 +1,13 @@
 // GoSGD: at random steps a rank pushes its parameters to another rank, which merges them by weight.
 //
-// Each weight is 1 / p at first. A push carries half of the sender's weight; the receiver takes the weighted mean of
-// the parameters, and the sum of the weights (Blot et al., "Gossip training for deep learning", 2016). Weights,
+// Initially each weight is 1 / p. A push carries half of the sender's weight; the receiver takes the weighted mean of
+// the parameters, and the sum of the weights (Blot et al., "Gossip training for deep learning", 2016). All weights,
 // including those in flight, add up to 1, so only updates change the weighted mean of all parameters.
 //
-// The pairs of a step are drawn from the seed, so every rank knows them, and all weights, without communication. A push
-// made after one step is merged after the next one, in the order of ranks. It overlaps with computing, and cannot
-// deadlock, because receives are posted before any rank waits. settle() merges the pushes in flight and leaves the
-// network with the weighted mean.
+// The pairs of a step are drawn from the seed, so every rank knows all pairs and weights without communication. A push
+// that starts after one step is merged after the next step, in the order of ranks. It overlaps with computation, and
+// cannot deadlock, because receives are posted before any rank waits. settle() merges the pushes in flight and leaves
+// the network with the weighted mean.
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
@@ -98,7 +98,7 @@ class Gossip final : public Local {
     return {message.memory.get(), flat.buffer().count, flat.buffer().dtype, flat.buffer().device};
   }
 
-  /// After a step: starts this step's pushes.
+  /// Starts the pushes of this step; called after the step.
   void push(std::size_t step) {
     const at::NoGradGuard no_grad;
     const int me = world().rank(), size = world().size();
@@ -131,7 +131,7 @@ class Gossip final : public Local {
       for (Message& each : coming_) each.work.wait();
       for (Message& each : going_) each.work.wait();
     });
-    if (std::ranges::any_of(targets_, [](int to) { return to >= 0; })) ++stats_.finished;  // on every rank
+    if (std::ranges::any_of(targets_, [](int to) { return to >= 0; })) ++stats_.finished;  // counts alike on every rank
     for (std::size_t from = 0, next = 0; from < ranks(); ++from) {
       if (targets_[from] < 0) continue;
       double& weight = weights_[static_cast<std::size_t>(targets_[from])];

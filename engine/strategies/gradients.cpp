@@ -9,13 +9,13 @@
 namespace tutti::engine::exchange {
 namespace {
 
-/// With error feedback each rank has a residual of its own.
+/// Returns true if each rank has a residual of its own, as error feedback has.
 bool keeps_errors(const CodecChoice& codec) { return codec.feedback > 0; }
 
 class Gradients final : public Strategy {
  public:
-  /// With batch normalization over all ranks, losses are weighted instead of gradients, and `ranks` is their number;
-  /// otherwise it is 0.
+  /// `ranks` is 0, except with batch normalization over all ranks: then losses are weighted instead of gradients, and
+  /// `ranks` is the number of ranks.
   Gradients(std::unique_ptr<nn::GradientSync> sync, const nn::Compression* compression, const Axes& axes, int size,
             int ranks)
       : Strategy({.name = "gradients" + (compression ? " by " + axes.codec.describe() : ""),

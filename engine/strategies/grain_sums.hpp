@@ -11,7 +11,7 @@
 
 namespace tutti::engine::exchange {
 
-/// One contiguous array for each element type.
+/// A sum over grains, as one contiguous array for each element type.
 struct GrainSum {
   struct Section {
     std::shared_ptr<std::byte> memory;
@@ -23,19 +23,19 @@ struct GrainSum {
   void add(const GrainSum& other);
 };
 
-/// Converts between a network's tensors and sums. A parameter without a gradient, and a buffer that a grain did not
-/// change, count as zero. A mark beside the values tells whether any grain had a gradient or a change.
+/// Converts between a network's tensors and sums. A parameter without a gradient, or a buffer that a grain did not
+/// change, counts as zero. A mark beside the values tells whether any grain had a gradient or a change.
 class GrainTensors {
  public:
   explicit GrainTensors(const Replica& replica);
 
-  /// Clears the gradients, and remembers the buffers, with which every grain of the step begins.
+  /// Clears the gradients, and saves the buffers: every grain of the step begins with these values.
   void begin_step();
   void forget_gradients();
   /// Returns the gradients and changes of buffers of the grain just computed, and restores the buffers. Throws
   /// Error{unsupported} for a sparse gradient.
   GrainSum take();
-  /// Sets the network's gradients to the sum over `grains` grains, whose memory they use, and changes each buffer by
+  /// Sets the network's gradients to the sum over `grains` grains; they use the sum's memory. Changes each buffer by
   /// the mean of its changes.
   void give(GrainSum sum, std::size_t grains);
   /// Returns memory for a sum, not initialized.
@@ -56,7 +56,7 @@ class GrainTensors {
   std::shared_ptr<nn::TensorDevice> tensor_device_;
   std::vector<Item> parameters_, buffers_;
   std::vector<at::ScalarType> types_;
-  std::vector<std::int64_t> elements_, marks_;  // numbers by section; the marks come after the elements
+  std::vector<std::int64_t> elements_, marks_;  // counts by section; the marks follow the elements
   std::vector<GrainSum> spare_;
   GrainSum given_;
 };

@@ -7,18 +7,18 @@
 
 namespace tutti::engine {
 
-/// Adds the sum that begins at grain `right` to the one that begins at grain `left`, which then covers [left, last].
+/// Adds the sum that begins at grain `right` to the sum that begins at grain `left`. The result covers [left, last].
 struct Addition {
   std::size_t left = 0, right = 0, last = 0;
   bool operator==(const Addition&) const = default;
 };
 
-/// The additions of a binary tree over `grains` leaves, a power of two, in postorder; a node adds its right half to its
-/// left half. Only the first `present` grains have values, and nodes whose right half has none are left out. There are
-/// present - 1 additions, and the total ends up at grain 0.
+/// Returns the additions of a binary tree over `grains` leaves (a power of two) in postorder. A node adds its right
+/// half to its left half. Only the first `present` grains have values; nodes without values in the right half are
+/// omitted. So there are present - 1 additions, and grain 0 ends up with the total.
 std::vector<Addition> grain_tree(std::size_t grains, std::size_t present);
 
-/// The sum of the first `present` values, added in the tree's order.
+/// Returns the sum of the first `present` values, added in the tree's order.
 double tree_sum(std::span<const double> values, std::size_t present);
 
 }  // namespace tutti::engine

@@ -1,14 +1,14 @@
 // Grains: training whose result is bitwise the same for any number of ranks.
 //
-// A step's samples are cut into G grains, each with a forward and a backward pass of its own on one rank. Gradients are
-// added in the order of one binary tree over the grains (grain_tree.hpp). A rank adds the nodes within its own grains.
-// For each other node, the right half's sum is sent to the rank with the node's first grain. Finally rank 0 broadcasts
-// the total. If G is a multiple of the ranks, the longest path to rank 0 has log2(ranks) messages. A rank holds at most
-// 2 log2(G) sums.
+// The samples of a step are cut into G grains. One rank runs a forward and a backward pass for each grain. Gradients
+// are added in the order of one binary tree over the grains (grain_tree.hpp). A rank adds the nodes within its own
+// grains. For each other node, the owner of the right half sends its sum to the rank with the node's first grain.
+// Finally rank 0 broadcasts the total. If G is a multiple of the ranks, the longest path to rank 0 has log2(ranks)
+// messages. A rank holds at most 2 log2(G) sums.
 //
 // Every grain begins with the step's initial buffers. A floating-point buffer changes by the mean of the grains'
-// changes, added in the same order; another buffer takes grain 0's value. EasyScale (Li et al., SC 2023) makes training
-// on GPUs reproducible in this way.
+// changes, added in the same order; any other buffer takes grain 0's value. EasyScale (Li et al., SC 2023) makes
+// training on GPUs reproducible in this way.
 #include <chrono>
 #include <map>
 
@@ -98,7 +98,7 @@ class Grains final : public Strategy {
     sums_.erase(right);
   }
 
-  /// An addition whose halves may be on two ranks.
+  /// Performs an addition whose halves may be on two ranks: one sends, the other receives and adds.
   void meet(const Addition& each) {
     const int to = owners_[each.left], from = owners_[each.right], me = world_.rank();
     if (to != from && me == to) {
@@ -136,8 +136,8 @@ class Grains final : public Strategy {
   StepShare share_;
   std::size_t present_ = 0;  // grains that have samples
   std::vector<Addition> tree_;
-  std::size_t next_ = 0;                  // in tree_: this rank's additions before it are done
-  std::map<std::size_t, GrainSum> sums_;  // by first grain
+  std::size_t next_ = 0;                  // index in tree_: this rank has done its additions before it
+  std::map<std::size_t, GrainSum> sums_;  // by the sum's first grain
 };
 
 }  // namespace

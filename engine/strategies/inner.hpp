@@ -1,4 +1,4 @@
-// InnerState: what happens to the optimizer's state and to buffers at a sync.
+// InnerState: what a sync does with the optimizer's state and with buffers.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,8 @@
 
 namespace tutti::engine::exchange {
 
-/// Every `inner_every` syncs the optimizer's state is averaged or reset (DES-LOC, 2025), or else stays each rank's own.
-/// With `with_buffers`, floating-point buffers, such as running statistics, are averaged at every sync. Threads: one at
-/// a time.
+/// Every `inner_every` syncs, averages or resets the optimizer's state (DES-LOC, 2025), or leaves each rank its own.
+/// With `with_buffers`, every sync averages floating-point buffers, such as running statistics. One thread at a time.
 class InnerState {
  public:
   /// Collective.

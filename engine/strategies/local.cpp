@@ -22,8 +22,8 @@ double Local::begin_piece(std::size_t, std::size_t count) {
   return static_cast<double>(count) * replica_.world.size() / static_cast<double>(share_.global_count);
 }
 
-/// A rank without a sample gets zero gradients, so that its optimizer's state advances as on the others. A parameter
-/// that never had a gradient gets none.
+/// Gives a rank without a sample zero gradients, so that its optimizer's state advances as on other ranks. A parameter
+/// that has never had a gradient gets none.
 void Local::end_backward() {
   if (share_.count > 0) return;
   const OptimizerState remembered = replica_.optimizer.state();

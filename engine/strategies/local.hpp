@@ -1,4 +1,4 @@
-// Local: the base of strategies whose ranks make updates of their own between syncs.
+// Local: the base class of strategies whose ranks make updates of their own between syncs.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace tutti::engine::exchange {
 
-/// A rank's loss is weighted by its fraction of the samples times the number of ranks, which is 1 with equal shares. So
-/// the mean over the ranks is the mean over the samples.
+/// Weights a rank's loss by the rank's fraction of the samples times the number of ranks (1 with equal shares). So the
+/// mean over the ranks is the mean over the samples.
 class Local : public Strategy {
  public:
   Local(Traits traits, Replica replica);

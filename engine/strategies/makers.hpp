@@ -1,4 +1,4 @@
-// The functions behind make_strategy() that make each kind of strategy.
+// The functions that make_strategy() calls for each kind of strategy.
 #pragma once
 
 #include <memory>
@@ -9,25 +9,25 @@
 
 namespace tutti::engine::exchange {
 
-/// The compression of the axes, or null. Random draws come from `seed`.
+/// Returns the compression of the axes, or null. Random numbers are drawn from `seed`.
 std::shared_ptr<const nn::Compression> compression_of(const Axes& axes, std::uint64_t seed);
 
-/// what=gradients.
+/// Makes the strategy for what=gradients.
 std::unique_ptr<Strategy> make_gradients(const Config& config, const Axes& axes, Replica replica);
-/// what=parameters or deltas, how=allreduce.
+/// Makes the strategy for what=parameters or deltas with how=allreduce.
 std::unique_ptr<Strategy> make_deltas(const Config& config, const Axes& axes, Replica replica);
-/// The same, after dense_steps steps that average gradients.
+/// Makes the same strategy, preceded by dense_steps steps that average gradients.
 std::unique_ptr<Strategy> make_dense_first(const Config& config, const Axes& axes, Replica replica);
 
-/// what=parameters or deltas, how=pairs.
+/// Makes the strategy for what=parameters or deltas with how=pairs.
 std::unique_ptr<Strategy> make_pairs(const Config& config, const Axes& axes, Replica replica);
-/// merge=gossip.
+/// Makes the strategy for merge=gossip.
 std::unique_ptr<Strategy> make_gossip(const Config& config, const Axes& axes, Replica replica);
 
-/// deterministic=membership: `grains` parts per step, a power of two, at least size().
+/// Makes the strategy for deterministic=membership: `grains` parts per step, a power of two that is at least size().
 std::unique_ptr<Strategy> make_grains(std::size_t grains, Replica replica);
 
-/// The traits of a strategy whose ranks make steps of their own.
+/// Returns the traits of a strategy whose ranks make steps of their own.
 Strategy::Traits local_traits(const Axes& axes, int ranks);
 
 }  // namespace tutti::engine::exchange

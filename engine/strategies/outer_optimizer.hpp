@@ -1,4 +1,4 @@
-// OuterOptimizer: the outer optimizer of ranks among equals, which steps a copy of the parameters by merged deltas.
+// OuterOptimizer: the outer optimizer of runs without masters. It steps a copy of the parameters by merged deltas.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,22 +11,22 @@
 
 namespace tutti::engine::exchange {
 
-/// A rule (engine/strategies/outer_rules.hpp) with what it remembers. Threads: one at a time.
+/// A rule (engine/strategies/outer_rules.hpp) with its state. One thread at a time.
 class OuterOptimizer {
  public:
   explicit OuterOptimizer(const OuterRule& rule) : rule_(rule) {}
 
-  /// Takes effect with the next step.
+  /// Takes effect in the next step.
   void set(double lr, double momentum) {
     rule_.lr = lr;
     rule_.momentum = momentum;
   }
 
-  /// Changes `theta` in place. Both tensors have one dimension, and the same size, type and device in each call.
+  /// Changes `theta` in place. Both tensors have one dimension. Size, type and device must be the same in each call.
   void step(const at::Tensor& theta, const at::Tensor& delta);
 
-  /// "velocity", "second" (the sum or the squares) and "steps". The first two share the optimizer's memory, and are
-  /// float for parameters of a smaller type.
+  /// The state: "velocity", "second" (the sum or the squares) and "steps". The first two share the optimizer's memory,
+  /// and are float if the parameters have a smaller type.
   std::vector<nn::NamedTensor> state() const;
   void load_state(const std::vector<nn::NamedTensor>& state);
 

@@ -25,7 +25,7 @@ template <class T, class Delta, class Wide>
       });
 }
 
-// std::fma() is a call of the C library, unless the instruction set is known to have it. Both give the same bits.
+// The compiler emits a library call for std::fma() unless the target has the instruction. Both give the same bits.
 #if defined(__x86_64__)
 template <class T, class Delta, class Wide>
 [[gnu::target("avx2,fma")]] void run_with_fma(const OuterRule& rule, std::int64_t step, std::span<T> theta,

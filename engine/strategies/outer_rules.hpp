@@ -1,5 +1,5 @@
-// Outer rules: how the outer copy of the parameters is stepped by a merged delta. Ranks and masters use the same
-// equations: element by element on the CPU, over whole tensors on a GPU. Without LibTorch.
+// Outer rules: how a merged delta steps the outer copy of the parameters. Ranks and masters use the same equations,
+// element by element on the CPU, and over whole tensors on a GPU. Does not use LibTorch.
 #pragma once
 
 #include <cmath>
@@ -12,17 +12,17 @@
 
 namespace tutti::engine {
 
-/// A rule and its numbers. In the equations theta is the outer copy, which masters call the centre; D is the delta:
-/// theta minus what the ranks or workers have reached; g is the rate, m the momentum, t the number of the step, from 1.
+/// A rule and its numbers. In the equations, theta is the outer copy (the masters' centre). D is the delta: theta minus
+/// the parameters that the ranks or workers have reached. g is the rate, m the momentum, t the step's number, from 1.
 struct OuterRule {
   Axes::Outer rule = Axes::Outer::none;
-  double lr = 1;           ///< g; of none it is 1
+  double lr = 1;           ///< g; the rule `none` always uses 1
   double momentum = 0;     ///< m
   std::int64_t every = 1;  ///< N of delayed-nesterov
-  double beta2 = 0.999;    ///< of adam, whose beta1 is m
-  double epsilon = 1e-8;   ///< of adam
+  double beta2 = 0.999;    ///< beta2 of adam; beta1 of adam is m
+  double epsilon = 1e-8;   ///< epsilon of adam
 
-  /// The number of arrays, each as large as the copy, that the rule remembers: v, or v and s.
+  /// The number of arrays of the copy's size in the rule's state: none, v, or v and s.
   std::size_t slots() const noexcept;
 };
 
@@ -99,7 +99,7 @@ struct Adam {
 
 }  // namespace outer
 
-/// Calls `use` with the rule for step number `step`, from 1: one of the structs above, whose slots are rule.slots().
+/// Calls `use` with one of the structs above, for step number `step`, from 1. The struct's slots are rule.slots().
 template <class Use>
 [[gnu::always_inline]] inline void with_outer_rule(const OuterRule& rule, std::int64_t step, const Use& use) {
   const double g = rule.lr, m = rule.momentum, t = static_cast<double>(step);
@@ -113,14 +113,14 @@ template <class Use>
           outer::Adam{g, m, rule.beta2, rule.epsilon, 1 - std::pow(m, t), std::sqrt(1 - std::pow(rule.beta2, t))});
     case Axes::Outer::none: return use(outer::Sgd{1});
     case Axes::Outer::sgd: return use(outer::Sgd{g});
-    case Axes::Outer::gem: break;  // a worker's rule (engine/server/gem.cpp), which steps no outer copy
+    case Axes::Outer::gem: break;  // a rule of workers (engine/server/gem.cpp), without an outer copy
   }
 }
 
-/// Steps `theta` in place by `delta`, of the same number of elements; `v` and `s` are what the rule remembers. They
-/// begin with zeros, and are empty where rule.slots() is less. T is f16, bf16 or float, with Wide = float, or double;
-/// Delta is T or Wide. The bits do not depend on the processor, nor on how the elements are cut into calls. Does not
-/// allocate; any thread.
+/// Steps `theta` in place by `delta`, which has the same number of elements. `v` and `s` are the rule's state:
+/// initially zeros, and empty if rule.slots() does not include them. T is f16, bf16 or float, with Wide = float, or T
+/// is double. Delta is T or Wide. The result is bitwise the same on every processor, and for any division of the
+/// elements into calls. Does not allocate; any thread.
 template <class T, class Delta, class Wide>
 void outer_step(const OuterRule& rule, std::int64_t step, std::span<T> theta, std::span<const Delta> delta,
                 std::span<Wide> v, std::span<Wide> s);

@@ -1,13 +1,13 @@
 // Pairs, or larger groups, of ranks exchange instead of all ranks. Groups are drawn anew for each sync.
 //
-// With deltas it is NoLoCo (Kolehmainen et al. 2025): each rank has an outer copy phi of its own. With means over the
+// With deltas this is NoLoCo (Kolehmainen et al. 2025): each rank has an outer copy phi of its own. With means over the
 // group, D = phi - x, rate eta, momentum mu and consensus g:
 //
 //     v = mu v - eta mean(D) + g (mean(phi) - phi),  phi += v,  x = phi
 //
-// With parameters it is D-PSGD over random pairs: x = mean(x), or elastic: x moves a part of the way to the others'
-// mean. Each member sends its parameters to each other member; with deltas it sends D and phi. All add in the order of
-// ranks, so that a group's means are bitwise equal on all its members.
+// With parameters this is D-PSGD over random pairs: x = mean(x), or elastic: x moves a part of the way to the others'
+// mean. Each member sends its parameters to each other member; with deltas it sends D and phi. All members add in the
+// order of ranks, so a group's means are bitwise equal on all its members.
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
@@ -36,7 +36,7 @@ struct Set {
   }
   Flat sent, landing;         // the deltas or the parameters; the receive buffer
   std::optional<Flat> outer;  // phi
-  at::Tensor velocity, mine;  // mine: the parameters while the network has the mean
+  at::Tensor velocity, mine;  // mine: this rank's parameters while the network has the mean
 };
 
 class Pairs final : public Local {
@@ -68,7 +68,7 @@ class Pairs final : public Local {
     waited([&] { inner_.sync(inner_bytes_); });
   }
 
-  /// Leaves the network with the ranks' mean, with deltas that of phi. Each rank continues with its own parameters.
+  /// Sets the network to the ranks' mean of the parameters, with deltas of phi. Each rank later continues with its own.
   void settle() override {
     if (aside_ || !begun_) return;
     const at::NoGradGuard no_grad;

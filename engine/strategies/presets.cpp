@@ -25,7 +25,7 @@ struct Preset {
   std::vector<Setting> settings;
 };
 
-/// The settings of presets whose ranks step an outer copy by the mean of their deltas; `more` overrides them.
+/// Returns the settings of presets whose ranks step an outer copy by the mean of their deltas; `more` overrides them.
 std::vector<Setting> outer(std::vector<Setting> more) {
   std::vector<Setting> all{{"what", "deltas"},  {"every", "64"},           {"outer", "nesterov"},
                            {"outer_lr", "0.7"}, {"outer_momentum", "0.9"}, {"judged", "outer"}};
@@ -39,7 +39,7 @@ std::vector<Setting> outer(std::vector<Setting> more) {
   return all;
 }
 
-/// The settings of presets with masters, and `more`.
+/// Returns the settings of presets with masters, followed by `more`.
 std::vector<Setting> server(std::vector<Setting> more) {
   more.insert(more.begin(), {{"how", "server"}, {"judged", "outer"}});
   if (std::ranges::find(more, "members", &Setting::key) == more.end()) more.push_back({"members", "any"});
@@ -160,7 +160,7 @@ std::span<const OptionInfo> shared_axes() { return table().options.front(); }
 std::string preset_name(std::string_view given) {
   std::string name(given);
   for (char& c : name) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name == "sgd" ? "downpour" : name;  // mpi_learn's --mode
+  return name == "sgd" ? "downpour" : name;  // the name in mpi_learn's --mode
 }
 
 }  // namespace tutti::engine

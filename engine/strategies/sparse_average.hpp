@@ -1,4 +1,4 @@
-// SparseAverage: averages a few parameters over the ranks in every step, besides another strategy's exchanges.
+// SparseAverage: averages a few parameters over the ranks in every step, in addition to another strategy's exchanges.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace tutti::engine::exchange {
 
-/// SPARTA (Baioumy and Cheema 2025). Threads: one at a time.
+/// SPARTA (Baioumy and Cheema 2025). One thread at a time.
 class SparseAverage {
  public:
   /// `part` is the fraction of the parameters that is averaged, drawn anew in each step; 0: none. Collective.

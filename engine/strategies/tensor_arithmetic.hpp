@@ -1,4 +1,4 @@
-// The arithmetic of engine/strategies/arithmetic.hpp on whole tensors of any device.
+// The arithmetic of engine/strategies/arithmetic.hpp for whole tensors on any device.
 #pragma once
 
 #include <ATen/Functions.h>
@@ -8,7 +8,7 @@
 
 namespace tutti::engine {
 
-/// Makes new tensors. fused() rounds once where the device's instructions of LibTorch do.
+/// All functions return new tensors. fused() rounds once if LibTorch's kernel for the device uses a fused instruction.
 template <>
 struct Arithmetic<at::Tensor> {
   static at::Tensor scaled(double a, const at::Tensor& x) { return x.mul(a); }

@@ -1,9 +1,9 @@
-// Accelerator: the interface to a device runtime that the collectives need. It is implemented over CUDA
-// (transports/cuda) and, for tests, over host memory. Handles are opaque, so callers need no device headers.
+// Accelerator: the part of a device runtime that the collectives need, as an interface. It is implemented with CUDA
+// (transports/cuda) and, for tests, with host memory. Handles are opaque, so callers need no device headers.
 //
-// Errors: every failure of the runtime throws Error with one line that says what to do: resource when memory ran out,
-// unsupported when the device cannot do it, invalid for a wrong argument, internal for an earlier failure on the
-// device.
+// Errors: every failure of the runtime throws Error with one line that says what to do. The code is resource if memory
+// ran out, unsupported if the device cannot do the operation, invalid for a wrong argument, and internal for an earlier
+// failure on the device.
 // Threads: any. No call depends on, or changes, the caller's current device.
 #pragma once
 
@@ -42,8 +42,8 @@ struct Event {
 
 struct DeviceInfo {
   std::string name;
-  std::string uuid;     ///< the same in every process, whatever index each uses for the device
-  std::string compute;  ///< its generation, as its maker counts: "9.0"
+  std::string uuid;     ///< equal in all processes, even if they use different indices for the device
+  std::string compute;  ///< the compute capability: "9.0"
   std::size_t bytes = 0;
   int processors = 0;
   bool shares_memory = false;  ///< whether DeviceSharing works on it
@@ -63,19 +63,19 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
 
   virtual std::string_view name() const noexcept = 0;  ///< "cuda"
-  /// The reason why there are no devices, as a clause; empty if there are some.
+  /// The reason why there are no devices, as a clause; empty if there are devices.
   virtual std::string why_not() const = 0;
   virtual const std::vector<DeviceInfo>& devices() const = 0;
 
-  /// Runs `what` with `device` as the calling thread's current device, then restores the previous one. For libraries
+  /// Runs `what` with `device` as the calling thread's current device, then restores the previous device. For libraries
   /// whose calls take no device argument.
   virtual void with_current(int device, const std::function<void()>& what) = 0;
 
   /// The device that holds `memory`; cpu for pinned memory and for memory unknown to the runtime.
   virtual Device device_of(const void* memory) const = 0;
 
-  /// Allocates device memory. It is freed when the last owner releases it, after the stream operations enqueued before
-  /// have completed.
+  /// Allocates device memory. When the last owner releases it, it is freed after all stream operations that were
+  /// enqueued before have completed.
   virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
   /// Allocates page-locked host memory, which copies to and from any device at full speed.
   virtual std::shared_ptr<void> allocate_pinned(std::size_t bytes) = 0;
@@ -94,7 +94,7 @@ class DeviceQueues {
 
   virtual Event make_event(int device) = 0;
   virtual void destroy(const Event& event) noexcept = 0;
-  /// Makes the event mark the current end of the stream. Waits enqueued earlier keep their old meaning.
+  /// Makes the event mark the current end of the stream. Waits that were enqueued before still wait for the old mark.
   virtual void record(const Event& event, const Stream& stream) = 0;
   /// Makes later operations on the stream wait for the event. No effect if the event was never recorded.
   virtual void wait(const Stream& stream, const Event& event) = 0;
@@ -102,7 +102,7 @@ class DeviceQueues {
   virtual void synchronize(const Event& event) = 0;  ///< blocks the host
 
   /// Copies between host and device memory in any combination. Pageable host memory must stay unchanged until the copy
-  /// completes, and may make the call block.
+  /// completes; with pageable memory the call may block.
   virtual void copy(const Stream& stream, void* into, const void* from, std::size_t bytes) = 0;
 };
 
@@ -120,10 +120,10 @@ class DeviceWork {
   static constexpr std::size_t most_folded = 128;
 
   virtual void zero(const Stream& stream, void* memory, std::size_t bytes) = 0;
-  /// Same result as Fold::of() and scale(), bit for bit. All memory must be accessible from the stream's device and
-  /// aligned to the element. The result is written to every destination in `into`; a destination is either exactly one
-  /// of the sources, or overlaps no source and no other destination. Throws Error{unsupported} for more than
-  /// `most_folded` sources or destinations.
+  /// fold() and scale() have the same results as Fold::of() and tutti::scale(), bit for bit. All memory must be
+  /// accessible from the stream's device and aligned to the element. fold() writes the result to every destination in
+  /// `into`. A destination is either exactly one of the sources, or overlaps no source and no other destination. Throws
+  /// Error{unsupported} for more than `most_folded` sources or destinations.
   virtual void fold(const Stream& stream, const Fold& fold, std::span<std::byte* const> into,
                     std::span<const std::byte* const> sources, std::size_t bytes) = 0;
   virtual void scale(const Stream& stream, DType dtype, std::span<std::byte> into, const std::byte* from,
@@ -133,8 +133,8 @@ class DeviceWork {
   /// device.
   virtual std::unique_ptr<Gate> hold(const Stream& stream) = 0;
 
-  /// The sticky error of the device as a sentence, for example an illegal address in a user's kernel. Empty if none is
-  /// known.
+  /// The sticky error of the device as a sentence, for example an illegal address in a user's kernel. Empty if no error
+  /// is known.
   virtual std::string failure(int device) = 0;
 };
 
@@ -151,8 +151,8 @@ class DeviceSharing {
   virtual Allocated allocation_of(const void* memory) const = 0;
   /// Exports a whole allocation.
   virtual MemoryHandle share(const Allocated& allocation) = 0;
-  /// Maps an allocation of another process; returns its base as seen from `device`. The caller must not open a handle
-  /// twice, and must close() after all use of the mapping and before the owner frees the memory.
+  /// Maps an allocation of another process; returns its base address for `device`. The caller must not open a handle
+  /// twice. It must call close() after the last use of the mapping and before the owner frees the memory.
   virtual std::byte* open(const MemoryHandle& handle, int device) = 0;
   virtual void close(std::byte* base) noexcept = 0;
 
@@ -162,8 +162,8 @@ class DeviceSharing {
 
 class Accelerator : public DeviceMemory, public DeviceQueues, public DeviceWork, public DeviceSharing {};
 
-/// Owns a stream or an event and destroys it, except in a forked child, where the device context is the parent's.
-/// Movable.
+/// Owns a stream or an event and destroys it. Does not destroy it in a forked child, because the device context belongs
+/// to the parent process. Movable.
 template <class T>
 class Owned {
  public:

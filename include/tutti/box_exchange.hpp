@@ -1,6 +1,6 @@
 // Box exchange: redistributes an array between ranks that hold parts of it (halo exchange, another partition,
-// allgather). A BoxPlan says which rank sends which box to which; it is computed locally, and executed as one
-// alltoallv.
+// allgather). A BoxPlan says which boxes a rank sends to which other rank. Each rank computes its plan locally; one
+// alltoallv executes it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-/// The sends and receives of one rank, so that every rank gets its box `want`. Boxes are in positions of the whole
+/// The sends and receives of one rank. Afterwards every rank has its box `want`. Boxes are in positions of the whole
 /// array.
 struct BoxPlan {
   struct Piece {
@@ -23,33 +23,33 @@ struct BoxPlan {
     Box box;
   };
   Box have, want;
-  /// boxes to send and to receive, by peer; without empty boxes and the rank's own part
+  /// gives: boxes to send, takes: boxes to receive; sorted by peer, without empty boxes and without the rank's own part
   std::vector<Piece> gives, takes;
-  Box kept;  ///< the part of `want` that this rank has itself; may have no elements
+  Box kept;  ///< the part of `want` that this rank already has; may be empty
 
   std::int64_t given() const noexcept;  ///< elements sent, for `outer` = 1
-  std::int64_t taken() const noexcept;
+  std::int64_t taken() const noexcept;  ///< elements received, for `outer` = 1
 };
 
 /// The plan of rank `rank`: it sends the parts of have[rank] that other ranks want, and receives the parts of
-/// want[rank] from the ranks that have them, directly and in one round, corners and distant ranks included. Local. The
-/// boxes of `have` must not overlap. Throws Error{invalid} if no rank has a part of want[rank].
+/// want[rank] from the ranks that have them. All messages go directly, in one round, also those to corners and distant
+/// ranks. Local. Throws Error{invalid} unless the boxes of `have` cover want[rank] exactly once.
 BoxPlan plan_boxes(std::span<const Box> have, std::span<const Box> want, int rank);
 
-/// The direction in which `box` lies from `tile`, one sign per dimension: {-1, 0} is north, {1, 1} south-east.
+/// The direction from `tile` to `box`, as one sign per dimension: {-1, 0} is north, {1, 1} south-east.
 std::vector<int> direction(const Box& tile, const Box& box);
 
 /// The plan as text, one line per box sent or received: "gives [0,4)x[2,7) to rank 1".
 std::string to_string(const BoxPlan& plan);
 
-/// pack() copies the part `part` of a box, for `outer` contiguous arrays of the box, into the contiguous memory
-/// `packed`; unpack() copies it back. `width` is the size of an element in bytes. A row of the last dimension is one
+/// pack() copies `part` of the box `box` into the contiguous memory `packed`, for each of `outer` contiguous arrays;
+/// unpack() copies it back. `width` is the size of an element in bytes. A row of the last dimension is copied by one
 /// memcpy.
 void pack(const void* from, const Box& box, const Box& part, std::size_t outer, std::size_t width, void* packed);
 void unpack(const void* packed, const Box& box, const Box& part, std::size_t outer, std::size_t width, void* to);
 
 /// Executes one plan on arrays in host memory: `outer` contiguous arrays (samples times channels) of this rank's box.
-/// All ranks of the communicator make the same calls. One thread at a time.
+/// All ranks of the communicator make the same calls in the same order. One thread at a time.
 class BoxExchange {
  public:
   BoxExchange(Communicator communicator, std::span<const Box> have, std::span<const Box> want)

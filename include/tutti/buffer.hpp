@@ -39,7 +39,7 @@ struct ConstBuffer {
   ConstBuffer(const void* memory, std::size_t elements, DType type, Device where = {}) noexcept
       : data(static_cast<const std::byte*>(memory)), count(elements), dtype(type), device(where) {}
 
-  /// `elements` of the pointer's own type.
+  /// `elements` elements of type T.
   template <Element T>
   ConstBuffer(const T* memory, std::size_t elements, Device where = {}) noexcept
       : ConstBuffer(memory, elements, dtype_of<T>, where) {}
@@ -67,7 +67,7 @@ struct Buffer {
   Buffer(void* memory, std::size_t elements, DType type, Device where = {}) noexcept
       : data(static_cast<std::byte*>(memory)), count(elements), dtype(type), device(where) {}
 
-  /// `elements` of the pointer's own type, which is not const.
+  /// `elements` elements of type T, which is not const.
   template <Element T>
   Buffer(T* memory, std::size_t elements, Device where = {}) noexcept : Buffer(memory, elements, dtype_of<T>, where) {}
 

@@ -32,7 +32,7 @@ inline constexpr int kind_count = 10;
 std::string_view name(Kind kind) noexcept;
 std::optional<Kind> parse_kind(std::string_view text) noexcept;
 
-/// One call, as one rank made it. Buffers are borrowed. `count` below is elements.
+/// The arguments of one call on one rank. Buffers are borrowed. `count` below is a number of elements.
 ///
 ///   kind            in                 out                 root
 ///   allreduce       count              count
@@ -45,11 +45,11 @@ std::optional<Kind> parse_kind(std::string_view text) noexcept;
 ///   alltoall        size * count       size * count
 ///   barrier         -                  -
 ///
-/// The v-forms set `variable` and give elements per rank: `in_counts` describes the blocks of
-/// `in` (reduce_scatter, scatter, alltoall), `out_counts` those of `out` (allgather, gather,
-/// alltoall). Blocks lie packed, in rank order. In place means in.data == out.data, but for
-/// allgather and gather, where it means that `in` is this rank's block of `out`, and for
-/// reduce_scatter and scatter, where `out` is this rank's block of `in`.
+/// The v-forms set `variable` and the elements per rank: `in_counts` are the sizes of the blocks of
+/// `in` (reduce_scatter, scatter, alltoall), `out_counts` those of the blocks of `out` (allgather,
+/// gather, alltoall). Blocks are contiguous, in rank order. A call is in place if in.data == out.data;
+/// an allgather or gather, if `in` is this rank's block of `out`; a reduce_scatter or scatter, if
+/// `out` is this rank's block of `in`.
 struct Collective {
   Kind kind = Kind::barrier;
   ConstBuffer in;
@@ -76,8 +76,8 @@ struct Signature {
   bool operator==(const Signature&) const = default;
 };
 
-/// Whether the signature determines the call except for its buffers: false for v-forms, clipped counts and no
-/// signature.
+/// True if the signature determines the whole call except for its buffers. False for v-forms, for clipped counts, and
+/// if there is no signature.
 bool is_whole(Signature signature) noexcept;
 
 /// The signature of `call` as made by `rank` in a group of `size` ranks.

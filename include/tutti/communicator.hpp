@@ -33,7 +33,7 @@ struct Arrived {
   int from = 0;  ///< source, a rank of the communicator
   int tag = 0;
   std::size_t bytes = 0;
-  /// Number and type of the elements, as sent. With TUTTI_VERIFY=off messages do not carry them: then bytes, as u8.
+  /// Count and type of the elements, as sent. With TUTTI_VERIFY=off messages do not carry them: count = bytes, type u8.
   std::size_t count = 0;
   DType dtype = DType::u8;
 };
@@ -48,7 +48,7 @@ struct CallOptions {
   /// For a call on device memory: the call starts after the work enqueued on this stream so far. Default: the default
   /// stream of the buffers' device.
   std::optional<Stream> stream = {};
-  /// Owner of the buffers, released when the call is done. With an owner, dropping the Work does not block.
+  /// Owner of the buffers, released when the call is done. With an owner, destroying the Work does not block.
   std::shared_ptr<const void> keep = {};
 };
 
@@ -94,7 +94,7 @@ class Communicator {
   static Communicator from_env();
   static Communicator from_env(const Settings& settings);
 
-  /// The same with explicit values for rank, size and rendezvous (see bootstrap/bootstrap.hpp).
+  /// As from_env(), with explicit values for rank, size and store (see tutti/bootstrap.hpp).
   static Communicator connect(const Bootstrap& bootstrap);
 
   /// This rank's number in the communicator, and the number of its ranks.
@@ -105,7 +105,7 @@ class Communicator {
   const Settings& settings() const noexcept;
 
   /// Allreduce: out[k] = op over all ranks' in[k], on every rank. `in` and `out` have the same count and dtype; the
-  /// form with one buffer works in place. `op` is a built-in or user-defined Reduction (core/reduce.hpp).
+  /// form with one buffer works in place. `op` is one of the operators in tutti/reduce.hpp.
   Work allreduce(Buffer data, Reduction op = sum, const CallOptions& options = {});
   Work allreduce(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
 
@@ -114,7 +114,7 @@ class Communicator {
   Work reduce(Buffer data, Reduction op = sum, int root = 0, const CallOptions& options = {});
   Work reduce(ConstBuffer in, Buffer out, Reduction op = sum, int root = 0, const CallOptions& options = {});
 
-  /// Broadcast: copies root's `data` into every rank's `data`, which has the same count and dtype.
+  /// Broadcast: copies root's `data` into the `data` of every rank. All ranks pass the same count and dtype.
   Work broadcast(Buffer data, int root = 0, const CallOptions& options = {});
 
   /// Allgather: `in` has n elements, `out` has size() * n; block i of `out` is rank i's `in`, on every rank.
@@ -123,8 +123,8 @@ class Communicator {
   Work allgather(ConstBuffer in, Buffer out, const CallOptions& options = {});
   Work allgatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, const CallOptions& options = {});
 
-  /// Reduce-scatter: `in` has size() * n elements, `out` has n: block i of the reduction of all ranks' `in`, on rank
-  /// i. Reduce_scatterv: block i has counts[i] elements, and all ranks pass the same size() counts.
+  /// Reduce-scatter: `in` has size() * n elements, `out` has n. Rank i receives block i of the reduction of all ranks'
+  /// `in`. Reduce_scatterv: block i has counts[i] elements, and all ranks pass the same size() counts.
   Work reduce_scatter(ConstBuffer in, Buffer out, Reduction op = sum, const CallOptions& options = {});
   Work reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, Reduction op = sum,
                        const CallOptions& options = {});
@@ -157,8 +157,8 @@ class Communicator {
   /// memory.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
-  /// Receives a message from any rank; the value of the result is that rank. Takes the message that arrived first on
-  /// a transport, and alternates between transports. Receives that name a rank match before it. Host memory only.
+  /// Receives a message from any rank; the result is the sender's rank. Takes the message that arrived first on a
+  /// transport, and alternates between transports. A recv() that names the sender matches first. Host memory only.
   Value<int> recv_any(Buffer data, int tag = 0, const CallOptions& options = {});
   /// The oldest message from `from` (or any_rank) that has arrived and matches no posted receive, or nullopt. The
   /// message stays, and the next recv() from that rank gets it. Local; does not block; host memory only. Throws the
@@ -185,10 +185,10 @@ class Communicator {
     return Value<T>(launch_value(Kind::broadcast, Buffer(&value, 1, dtype_of<T>), sum, root, options));
   }
 
-  // Groups. Each of the following is a collective of this communicator, except group(). It blocks, costs one
+  // Groups. The following functions are collectives of this communicator, except group(). Each blocks, costs one
   // allgather of 40 bytes per rank, and may be called with operations in flight. A group uses no file descriptors or
   // shared memory of its own, and ends with its last handle. Errors: if ranks make different groups, all of them
-  // throw Error{mismatch}. Groups of groups give further levels: `world.node().split_by(numa_node)`.
+  // throw Error{mismatch}. Groups can be made of groups: `world.node().split_by(numa_node)`.
 
   /// Ranks with the same `color` form a communicator, ordered by (key, rank). A negative color returns nullopt.
   std::optional<Communicator> split(int color, int key = 0);
@@ -206,8 +206,8 @@ class Communicator {
   Communicator dup();
   /// The ranks on this rank's host, ordered by rank.
   Communicator node();
-  /// The ranks with the same index on their hosts as this rank, one per host that has so many ranks, ordered by host.
-  /// Hosts are ordered by their lowest rank.
+  /// The ranks with the same local index as this rank: one on each host that has a rank of this index, ordered by
+  /// host. Hosts are ordered by their lowest rank.
   Communicator across();
   /// The lowest rank of every host; nullopt on the other ranks.
   std::optional<Communicator> leaders();
@@ -224,8 +224,8 @@ class Communicator {
   int device() const;
 
   /// Allocates `count` zeroed elements of T in memory that other ranks on the host access directly, in calls of this
-  /// communicator and of its groups. Local, as is freeing it. Throws Error{invalid} if an address space does not hold
-  /// that much, Error{resource} if this host does not.
+  /// communicator and of its groups. Allocating and freeing are local. Throws Error{invalid} if the size exceeds any
+  /// address space, and Error{resource} if this host does not have enough memory.
   template <Element T>
   Allocation<T> allocate(std::size_t count) {
     auto owner = allocate_elements(count, sizeof(T));
@@ -243,11 +243,11 @@ class Communicator {
   void control(int to, ConstBytes message);
   /// Sets the function that receives messages of control(), including those that arrived before. It runs for one
   /// message at a time, on any thread that drives progress; it must not wait for calls and must not own this
-  /// communicator. An empty handler keeps messages for the next handler. The previous handler may still be running
-  /// when this returns.
+  /// communicator. While the handler is empty, messages are kept for the next one. The previous handler may still be
+  /// running when this returns.
   void on_control(std::function<void(int from, ConstBytes message)> handler);
 
-  /// A key-value map shared by the ranks of this communicator, with keys of its own, for example for addresses.
+  /// A key-value map shared by the ranks of this communicator, with separate keys, for example for addresses.
   /// Local; not ordered with the collectives. See Store for threads and errors. Each function other than wait() takes
   /// at most half a second.
   std::shared_ptr<Store> store() const;
@@ -261,20 +261,20 @@ class Communicator {
   /// Creates the backend `name` ("mpi", "gloo") for this communicator, so that CallOptions::algorithm may select it.
   /// Backends that the rules or the setting `backend` name exist from the start. Collective; blocks. Operations may
   /// be in flight, but no other thread may use this communicator meanwhile. Throws Error{unsupported} on all ranks if
-  /// one of them cannot have the backend.
+  /// one of them cannot use the backend.
   void use_backend(const std::string& name);
 
   /// One line with the backend and algorithm selected for `call`, the rule that selected them, and the alternatives:
   /// "planned/ring: rule 'allreduce: 262144..=ring' (built in); not chosen: ...". Local.
   std::string explain(const Collective& call) const;
 
-  /// Launches a call described by a Collective. All functions above that return a Work are short forms of this.
+  /// Launches a call described by a Collective. All functions above that return a Work are short forms of this one.
   Work launch(Collective call, const CallOptions& options = {});
   /// Launches several calls as one Work, in order. It is done when all calls are done, and fails when one fails. All
   /// ranks pass the same list, except for sends and receives, which may differ. Adjacent calls with the same kind,
   /// dtype, operator and root that have at most `lane_bytes` bytes together are sent as one call. `options` apply to
-  /// each call. Throws Error{invalid} before any call starts if one of them is not valid. An empty list is done at
-  /// once.
+  /// each call. Throws Error{invalid} before any call starts if one of them is not valid. The Work of an empty list is
+  /// done at once.
   Work launch(std::span<const Collective> calls, const CallOptions& options = {});
 
   class Impl;
@@ -283,8 +283,8 @@ class Communicator {
  private:
   struct Word;
   std::vector<Word> gather_words(std::string_view maker, std::array<std::int64_t, 4> what);
-  /// The communicator of the listed ranks, nullopt if this rank is not listed. Equal lists have equal `number`s. See
-  /// groups.cpp.
+  /// The communicator of the listed ranks; nullopt if this rank is not listed. Ranks that pass the same list pass the
+  /// same `number`. See groups.cpp.
   std::optional<Communicator> make_group(std::span<const int> ranks, int number);
   Communicator make_own_group(std::span<const int> ranks, std::string_view name);
   void make_named_backends();

@@ -66,7 +66,7 @@ class Tiling {
   std::vector<std::int64_t> extents() const;
   std::vector<int> place(int part) const;  ///< the part's index along each dimension
   Box box(int part) const;
-  std::vector<Box> boxes() const;  ///< of all parts, in order
+  std::vector<Box> boxes() const;  ///< the boxes of all parts, in order
   Box whole() const;
   bool operator==(const Tiling&) const = default;
 
@@ -89,15 +89,15 @@ struct Window {
   std::int64_t reach() const noexcept { return (size - 1) * dilation + 1; }  ///< extent of the window in positions
   /// The number of outputs for an input of `extent` positions; 0 if the window does not fit.
   std::int64_t outputs(std::int64_t extent) const noexcept;
-  /// The positions that these outputs read, padding included: may start below 0 and end beyond the input. Empty if
+  /// The positions that these outputs read, padding included. May start below 0 and end beyond the input. Empty if
   /// `outputs` is empty.
   Interval reads(Interval outputs) const noexcept;
 };
 
-/// The interval of `outputs` that read only positions in `tile` and padding. Not for transposed windows.
+/// The outputs, among `outputs`, that read only positions in `tile` and padding. Not for transposed windows.
 Interval inner(const Window& window, Interval outputs, Interval tile, std::int64_t extent) noexcept;
 
-/// How far `read` extends beyond `tile` on each side; negative if it ends inside the tile.
+/// The number of positions that a read extends beyond a tile on each side; negative if it ends inside the tile.
 struct Halo {
   std::int64_t low = 0, high = 0;
   bool operator==(const Halo&) const = default;

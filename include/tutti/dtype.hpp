@@ -49,7 +49,7 @@ inline f16::f16(float value) noexcept {
     // Subnormal in binary16: adding 0.5 lets the FPU shift and round for us.
     half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   } else {
-    half = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;  // may carry into infinity, rightly
+    half = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;  // may correctly carry into infinity
   }
   bits = static_cast<std::uint16_t>(sign | half);
 }
@@ -63,8 +63,8 @@ inline f16::operator float() const noexcept {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(subnormal));
 }
 
-/// bool and complex have no type of their own: pass bool as u8 of 0 and 1 (or is bor, and is band), and complex as
-/// twice as many reals (valid for sum, avg and premul_sum).
+/// There is no DType for bool or complex. Pass bool as u8 of 0 and 1 (logical or is bor, logical and is band). Pass n
+/// complex numbers as 2n reals (valid for sum, avg and premul_sum).
 enum class DType : std::uint8_t { i8, u8, i16, i32, i64, f16, bf16, f32, f64, u16, u32, u64 };
 inline constexpr int dtype_count = 12;
 

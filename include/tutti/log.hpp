@@ -9,11 +9,11 @@ namespace tutti {
 
 enum class LogLevel : int { off, error, warn, info, debug };
 
-/// The level is set from TUTTI_LOG (default warn) when the first context is made.
+/// The bootstrap and every new context set the level to the setting `log` (TUTTI_LOG, default warn).
 void set_log_level(LogLevel level) noexcept;
 LogLevel log_level() noexcept;
 
-/// "off", "error", "warn", "info" or "debug"; nullopt for any other text.
+/// Parses "off", "error", "warn", "info" or "debug"; returns nullopt for any other text.
 std::optional<LogLevel> parse_log_level(std::string_view text) noexcept;
 
 /// Sends later lines to `handler` instead of stderr, without the level and "tutti", but with "[rank 3] " if they
@@ -25,9 +25,9 @@ void set_log_handler(std::function<void(LogLevel, std::string_view)> handler);
 /// Writes the line "tutti: text" at every level, for output that the user asked for.
 void say(std::string_view text) noexcept;
 
-/// Writes the line "tutti [rank 3] warning: text" with one write(2). `rank` -1 omits the rank. Where stderr is a pipe
-/// that is full, the line is left out, and the next one that is written says how many were: a rank never waits for who
-/// reads.
+/// Writes the line "tutti [rank 3] warning: text" with one write(2). `rank` -1 omits the rank. Never blocks: if stderr
+/// is a full pipe, the line is dropped, and the next line that can be written is preceded by one with the number of
+/// dropped lines.
 void log(LogLevel level, std::string_view text, int rank = -1) noexcept;
 
 }  // namespace tutti

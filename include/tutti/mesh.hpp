@@ -45,11 +45,11 @@ class Mesh {
 
   /// The communicator of the ranks that differ from this one only along these axes, in rank order. It is created at the
   /// first call for these axes, which is collective over its ranks and blocks; later calls return the same one. All its
-  /// ranks must ask for new communicators in the same order. Throws Error{invalid} for an axis that the mesh does not
+  /// ranks must create new communicators in the same order. Throws Error{invalid} for an axis that the mesh does not
   /// have.
   Communicator operator[](std::string_view axes) const;
 
-  /// The ranks, in the mesh's communicator, of the group along `axes` that contains `rank`. Local.
+  /// The members of the group along `axes` that contains `rank`, as ranks of the mesh's communicator. Local.
   std::vector<int> members(std::string_view axes, int rank) const;
 
   /// True if both are copies of the same mesh.

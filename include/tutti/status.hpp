@@ -13,7 +13,7 @@ namespace tutti {
 enum class Code : std::uint8_t {
   ok,
   peer_lost,    ///< a rank died, or its host stopped responding
-  mismatch,     ///< ranks called different collectives, or with other arguments
+  mismatch,     ///< ranks called different collectives, or one collective with different arguments
   timeout,      ///< the deadline passed
   aborted,      ///< abort() was called, or a handle was dropped during stack unwinding
   unsupported,  ///< no available backend supports this call
@@ -25,23 +25,23 @@ enum class Code : std::uint8_t {
 
 std::string_view name(Code code) noexcept;
 
-/// The reason of a failure. Plain data of fixed size, because it is sent: in a shared segment, in an abort frame,
+/// The cause of a failure. Plain data of fixed size, because ranks send it: in a shared segment, in an abort frame,
 /// through the store. All ranks of a communicator end with the same Cause.
 struct Cause {
   Code code = Code::ok;
   std::uint8_t spare[3] = {};  ///< explicit padding, so that no uninitialised bytes are sent
   std::int32_t culprit = -1;   ///< world rank that the failure concerns; -1: none
-  std::int32_t reporter = -1;  ///< world rank that detected it
+  std::int32_t reporter = -1;  ///< world rank that detected the failure
   std::uint32_t more_spare = 0;
-  std::uint64_t group = 0;  ///< the communicator that fails; 0: every one that `culprit` is a member of
+  std::uint64_t group = 0;  ///< the communicator that fails; 0: every communicator with `culprit` as a member
   char host[48] = {};       ///< of the culprit, if known
   char text[320] = {};      ///< one or two sentences: what happened, and what to do next
 
   /// Sets `text`, cut to its size.
   void say(std::string_view sentence) noexcept;
 
-  /// What another process has sent as sizeof(Cause) bytes, made such that it can be shown whatever they are: of a code
-  /// that there is, with texts that end, and '?' for control characters.
+  /// Makes a valid Cause of any sizeof(Cause) bytes that another process has sent: an unknown code becomes `protocol`,
+  /// texts are zero-terminated, and control characters become '?'.
   static Cause received(const void* bytes) noexcept;
 };
 static_assert(std::has_unique_object_representations_v<Cause>);
@@ -67,8 +67,8 @@ class [[nodiscard]] Status {
 /// Thrown by Work::wait(), by the constructors and by argument checks.
 class Error : public std::runtime_error {
  public:
-  /// The message becomes a line that can be shown, since it may quote what a stranger wrote: control characters are
-  /// written as \n or \x1b, and the middle of a very long message is left out.
+  /// The message is made printable in one line, since it may quote data from outside: control characters become text
+  /// such as \n or \x1b, and the middle of a very long message is left out.
   Error(Code code, const std::string& message, int culprit = -1);
   Error(const Cause& cause, const std::string& message) : Error(cause.code, message, cause.culprit) {}
 

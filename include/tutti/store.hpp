@@ -15,11 +15,11 @@ namespace tutti {
 /// A key to wait for.
 struct Awaited {
   std::string key;
-  std::string unless = {};  ///< a key whose value says why `key` will not be set any more: departure_key(); empty: none
+  std::string unless = {};  ///< a key that is set if `key` never will be, such as departure_key(); empty: none
 };
 
-/// The key that is set once rank `rank` of the job has ended, as far as the store or the launcher can tell. It is the
-/// job's: views by make_prefix_store() leave it as it is.
+/// The key that is set once rank `rank` of the job has ended, if the store or the launcher can detect that. It belongs
+/// to the whole job: views by make_prefix_store() do not add their prefix to it.
 std::string departure_key(int rank);
 
 /// The value of departure_key(rank). `how` is a clause that names the rank: "rank 2 (pid 17) exited with code 0".
@@ -29,8 +29,8 @@ std::string departure_text(int rank, std::string_view how);
 /// never on the data path. Keys and values are arbitrary bytes; values have up to 1 MiB.
 ///
 /// Threads: any; calls of one Store are serialised.
-/// Errors: every call throws tutti::Error (timeout with the key's name; peer_lost if the store is gone, or with the
-/// rank that has ended without setting a key). The implementations are in collectives/bootstrap.
+/// Errors: every call throws tutti::Error: timeout, with the key's name; peer_lost if the store is gone, or if a rank
+/// ended without setting a key, with that rank. The implementations are in collectives/bootstrap.
 class Store {
  public:
   virtual ~Store() = default;
@@ -46,8 +46,8 @@ class Store {
     return wait(key, until);
   }
 
-  /// Sets `key`, then waits for all of `keys` and returns their values in that order. When all ranks call it, this is
-  /// an allgather with the fewest messages that the store needs.
+  /// Sets `key`, then waits for all of `keys` and returns their values in that order. If all ranks call it, it is an
+  /// allgather with as few messages as the store allows.
   virtual std::vector<std::string> set_and_wait(std::string_view key, std::string_view value,
                                                 std::span<const Awaited> keys, Deadline until) {
     set(key, value);
@@ -56,25 +56,25 @@ class Store {
     return values;
   }
 
-  /// Stores the value and returns true, or returns false at once if the key is not set.
+  /// Copies the key's value to `value` and returns true. Returns false if the key is not set. Does not block for it.
   virtual bool find(std::string_view key, std::string& value) = 0;
 
   /// Atomically adds to a decimal counter that starts at 0; returns the new value.
   virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
 
-  /// Atomically sets the key if it is unset; returns the value that it then has, so that the first writer wins.
+  /// Atomically sets the key if it is not set; returns the key's value afterwards. The first writer wins.
   virtual std::string set_once(std::string_view key, std::string_view value) = 0;
 
   /// Limits every later call except wait() to about `patience`; a call that takes longer throws.
   virtual void hurry(Seconds /*patience*/) {}
 
-  /// Sets the key when this object is destroyed or its process ends, if the store can tell.
+  /// Sets the key when this object is destroyed or its process ends, if the store can detect that.
   virtual void set_at_end(std::string_view /*key*/, std::string_view /*value*/) {}
 
   /// Removes the key, if it exists.
   virtual void erase(std::string_view key) = 0;
 
-  /// True if one process answers all requests, so that what all ranks read is better handed from rank to rank.
+  /// True if one process answers all requests. Ranks then better forward common values to one another.
   bool is_one_server() const noexcept { return is_one_server_; }
 
  protected:
@@ -94,10 +94,10 @@ std::shared_ptr<Store> make_file_store(const std::string& folder);
 /// A client of a TcpStoreServer. Retries until `until`. `secret` must be the server's and may be empty.
 std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, const std::string& secret, Deadline until);
 
-/// A view that puts `prefix` + "/" in front of every key of `inner`, which it shares.
+/// A view of `inner` that puts `prefix` + "/" in front of every key. Shares ownership of `inner`.
 std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix);
 
-/// Such a view for one job: departure_key() in it, and in views of it, is below `prefix`.
+/// Such a view for one job. It also puts `prefix` in front of departure_key(), for itself and for views of it.
 std::shared_ptr<Store> make_job_store(std::shared_ptr<Store> inner, std::string prefix);
 
 /// Opens the store "tcp://HOST:PORT", "tcp://[::1]:PORT" or "file:///DIR". Throws Error{invalid} for any other
@@ -108,13 +108,13 @@ std::shared_ptr<Store> open_store(const std::string& url, const std::string& sec
 /// refused and logged; invalid data closes only its connection.
 class TcpStoreServer {
  public:
-  /// Port 0 picks a free port. An empty `address` means all interfaces. `clients`: so many may call at once; of
-  /// strangers that say nothing 64 more are kept, each for 10 s. Throws Error{resource}.
+  /// Port 0 picks a free port. An empty `address` means all interfaces. `clients`: expected number of clients. At most
+  /// clients + 64 connections may be without proof of the secret, each for 10 s. Throws Error{resource}.
   TcpStoreServer(const std::string& address, int port, std::string secret, std::size_t clients = 256);
   ~TcpStoreServer();
   int port() const noexcept;
-  /// Stops accepting clients and blocks until none is connected, or `until`. Keeps the server from leaving before its
-  /// clients.
+  /// Stops accepting clients and blocks until no client is connected, or until `until`. Called so that the server does
+  /// not end before its clients.
   void drain(Deadline until);
 
  private:

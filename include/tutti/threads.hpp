@@ -1,4 +1,4 @@
-// Starts threads. One that the system refuses is an Error that names the limit.
+// Starts threads. If the system refuses a thread, throws an Error that names the limit that was reached.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tutti {
 
-/// Which limit of processes and threads is reached on this machine, and how to raise it; or all limits, if none of them
-/// seems to be. `root` is the folder that holds proc and sys. Any thread.
+/// A text for errors: which limit of processes and threads is reached on this machine, and how to raise it. Lists all
+/// limits if none seems to be reached. `root` is the folder that holds proc and sys. Any thread.
 std::string reached_thread_limit(const std::string& root = "/");
 
-/// Throws Error{resource}: the thread that `purpose`, such as "writes checkpoints", cannot be started.
+/// Throws Error{resource}, because a thread cannot be started. `purpose` says what it does: "writes checkpoints".
 [[noreturn]] void refuse_thread(std::string_view purpose, const std::system_error& why);
 
 /// As std::thread(body). Throws Error{resource} with the reached limit if the system refuses it.

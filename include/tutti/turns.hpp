@@ -1,5 +1,5 @@
-// Turns: one after the other, the starts of a job whose ranks meet in a store. The store may outlive a job, so what an
-// earlier start has left in it, complete or not, must not be taken for this one's.
+// Turns: successive starts of a job whose ranks meet in one store. The store may outlive a job. Keys that an earlier
+// start left in the store, complete or not, must not be mistaken for keys of this start.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,25 @@ struct Seat {
   int rank = 0;
   int size = 1;
   std::string job;       ///< the setting `job`
-  std::string by;        ///< what says that this process is that rank: "torchrun: RANK=1, WORLD_SIZE=4"
-  double patience = 60;  ///< seconds, for messages: the setting `connect_timeout`
+  std::string by;        ///< the source of rank and size, for errors: "torchrun: RANK=1, WORLD_SIZE=4"
+  double patience = 60;  ///< seconds, for error texts only: the setting `connect_timeout`
 };
 
-/// The store of this start of the job: a view of `store` in which no other start has left anything. Rank 0 opens a turn
-/// with a number that no start had before. Blocks until all ranks are there. All ranks call it equally often.
+/// Returns a view of `store` for this start of the job, without the keys of other starts. Rank 0 draws a new number,
+/// and the other ranks join under that number. Blocks until all ranks have joined. Each call joins one start, so all
+/// ranks must make the same number of calls.
 ///
-/// Throws Error{invalid} if another living process of this host has the seat, Error{peer_lost} with a rank that has
-/// ended before all were there, and Error{timeout} with a rank that has not come by `until`.
+/// Throws Error{invalid} if another living process of this host has joined as this rank, Error{peer_lost} with a rank
+/// that ended before all had joined, and Error{timeout} with a rank that has not joined by `until`.
 std::shared_ptr<Store> join_turn(std::shared_ptr<Store> store, const Seat& seat, Deadline until);
 
-/// Joins the other ranks in a store that may have served other jobs: sets the bootstrap's store by join_turn(), and its
-/// settings `job` and `secret`, where they are empty, to texts that rank 0 makes. Blocks for at most the setting
-/// `connect_timeout`. Throws as join_turn() does.
+/// Joins the other ranks in a store that may have served other jobs. Sets the bootstrap's store to the result of
+/// join_turn(). Sets its settings `job` and `secret`, if empty, to texts that rank 0 makes. Blocks for at most the
+/// setting `connect_timeout`. Throws as join_turn() does.
 void join_others(Bootstrap& bootstrap, std::shared_ptr<Store> store);
 
-/// Tells those who wait for the seat's rank, now or later, that it has ended and never comes. For a launcher. `how` is
-/// as in departure_text().
+/// Called by a launcher: records that the seat's rank has ended and will not join. Ranks that wait for it, now or
+/// later, then fail. `how` is as in departure_text().
 void tell_departure(Store& store, const Seat& seat, const std::string& how);
 
 }  // namespace tutti::launchers

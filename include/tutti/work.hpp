@@ -18,7 +18,7 @@
 
 namespace tutti {
 
-/// T provides retain() and release(). Threads: as std::shared_ptr.
+/// A reference-counted pointer. T provides retain() and release(). Threads: as std::shared_ptr.
 template <class T>
 class Ref {
  public:
@@ -36,7 +36,7 @@ class Ref {
     if (to_ != nullptr) to_->release();
   }
 
-  /// Takes over a reference that is counted already.
+  /// Makes a Ref of a reference that has already been counted; does not call retain().
   static Ref adopt(T& one) noexcept {
     Ref made;
     made.to_ = &one;
@@ -67,9 +67,9 @@ class Driver {
   virtual void defer(std::function<void()> callback) = 0;
 };
 
-/// The shared state behind Work handles: one call, from its launch until it is done and its last handle is gone, after
-/// which it may be reused for another call. One state may also stand for all calls of a communicator that completed at
-/// once.
+/// The state that the Work handles of a call share. It exists from the call's launch until the call is done and the
+/// last handle is gone; then it may be reused for another call. All calls of a communicator that complete inside their
+/// launch may share one state.
 ///
 /// Threads: any, except for prepare(), complete() and look().
 class WorkState {
@@ -81,7 +81,7 @@ class WorkState {
 
   bool done() const noexcept { return reactions_.load(std::memory_order_acquire) == over(); }
 
-  /// done(), after completing the work if a waiting thread has to do that. Called when the waiting thread is idle.
+  /// As done(). First completes the work, if a waiting thread has to do that. Called by an idle waiting thread.
   virtual bool settled() { return done(); }
   const Status& status() const noexcept { return status_; }  ///< valid only after done()
 
@@ -89,20 +89,20 @@ class WorkState {
   /// Driver::defer.
   void complete(Status status);
 
-  /// Makes progress only on what this work depends on, where that is known, which is cheaper than on everything. The
+  /// Makes progress on this work's dependencies only, if they are known: cheaper than a turn over all engines. The
   /// caller holds the progress token. Returns true if there was progress.
   virtual bool look() { return false; }
 
-  /// Makes later operations on the stream wait until this is done. Must not be called after done(). Any thread.
+  /// Makes later operations on the stream wait until this work is done. Must not be called after done(). Any thread.
   virtual void join(const Stream& /*stream*/) {}
 
   /// Implements Work::cancel(). Any thread, without the progress token.
   virtual bool take_back() { return false; }
 
-  /// The full error text: the collective, its number and the elapsed time. Called when an Error is made.
+  /// The full error text, with the collective, its number and the elapsed time. Called when an Error is made.
   virtual std::string explain(const Status& status) const { return std::string(status.text()); }
 
-  /// A Work that is done, successfully; `driver` runs its callbacks.
+  /// Returns a Work that has succeeded; `driver` runs its callbacks.
   static Work ended(std::shared_ptr<Driver> driver);
 
   void retain() noexcept { owners_.fetch_add(1, std::memory_order_relaxed); }
@@ -125,7 +125,7 @@ class WorkState {
 
   /// Called when the last reference is gone.
   virtual void retire() noexcept { delete this; }
-  /// For retire(): moves out the driver that prepare() was given. The caller drops it last.
+  /// For retire(): moves out the driver that was passed to prepare(). The caller must release it last.
   std::shared_ptr<Driver> take_driver() noexcept { return std::move(driver_); }
 
  private:
@@ -135,7 +135,7 @@ class WorkState {
   struct Reaction {
     std::function<void(const Status&)> callback;
     Reaction* next = nullptr;
-    bool at_once = false;  // runs inside complete(), and so only notes what has happened
+    bool at_once = false;  // runs inside complete(), so it must only record the result
   };
   /// A marker that differs from the address of every reaction.
   static Reaction* over() noexcept { return reinterpret_cast<Reaction*>(std::uintptr_t{1}); }
@@ -168,8 +168,8 @@ class WorkState {
 /// aborted first), unless the library owns the memory; then the work is detached.
 class [[nodiscard]] Work {
  public:
-  Work() noexcept = default;  ///< already done, successfully
-  /// Takes over the handle that `state.prepare()` counted.
+  Work() noexcept = default;  ///< a Work that has succeeded
+  /// Owns the handle that `state.prepare()` has counted.
   explicit Work(WorkState& state) noexcept : state_(&state) {}
   Work(const Work& other) noexcept : state_(other.state_) {
     if (state_ != nullptr) state_->owners_.fetch_add(WorkState::handle, std::memory_order_relaxed);
@@ -186,8 +186,8 @@ class [[nodiscard]] Work {
   /// Makes progress until the work is done. Throws tutti::Error if it failed.
   void wait() const;
 
-  /// As wait(), for at most `limit`; false: still running, and may be waited for again. A limit of 0 or less looks
-  /// once; one that is no number (NaN) throws Error{invalid}.
+  /// As wait(), for at most `limit`; returns false if the work is still running, and may be called again. A limit of 0
+  /// or less checks once. Throws Error{invalid} if `limit` is NaN.
   bool wait_for(Seconds limit) const;
 
   /// For calls on device memory: makes later operations on the stream wait for the work, and returns at once. A failure
@@ -198,12 +198,12 @@ class [[nodiscard]] Work {
 
   /// Cancels a recv() or recv_any() that has not been matched with a message: it ends with Code::aborted, its buffer
   /// belongs to the caller again, and a later recv receives the message. Returns false without effect if it has been
-  /// matched, and for every other call. Of several recvs with equal source, tag and buffer, the oldest is cancelled.
+  /// matched, and for calls of other kinds. If several recvs have equal source, tag and buffer, cancels the oldest.
   bool cancel() const { return state_ != nullptr && !state_->done() && state_->take_back(); }
 
-  /// Runs `callback` with the outcome once the work is done, on the thread that then makes progress; never inside this
-  /// call. The callback must not wait for other work. What it throws, of any type, is logged as an error and has no
-  /// other effect: the work, the communicator and other callbacks go on.
+  /// Runs `callback` with the result once the work is done, on the thread that then makes progress; never inside this
+  /// call. The callback must not wait for other work. An exception of any type from it is logged as an error and has no
+  /// other effect: the work, the communicator and other callbacks continue.
   const Work& then(std::function<void(const Status&)> callback) const;
 
  protected:
@@ -216,10 +216,10 @@ class [[nodiscard]] Work {
   WorkState* state_ = nullptr;
 };
 
-/// Returns the index of one of `works` that is done; failed and default-constructed ones count as done. Makes progress
-/// meanwhile. Returns nullopt once `limit` has passed (0: checks once), and at once if `works` is empty. Works of
-/// several jobs of this process are driven in turns of some 20 ms. Throws Error{invalid} if `limit` is no number (NaN).
-/// Any thread.
+/// Waits until one of `works` is done and returns its index; failed and default-constructed ones count as done. Makes
+/// progress meanwhile. Returns nullopt once `limit` has passed (0: checks once), and at once if `works` is empty. If
+/// the works belong to several jobs of this process, drives each job for about 20 ms in turn. Throws Error{invalid} if
+/// `limit` is NaN. Any thread.
 std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit);
 
 /// The Work of a call with one result, which wait() returns. For a scalar collective the library owns the memory.

@@ -65,7 +65,7 @@ ParallelAttentionImpl::ParallelAttentionImpl(std::int64_t width, std::int64_t he
 }
 
 at::Tensor ParallelAttentionImpl::forward(const at::Tensor& input) {
-  const at::Tensor shared = copy_to(input, group_);  // one allreduce in backward for all three
+  const at::Tensor shared = copy_to(input, group_);  // one allreduce in backward for query, key and value
   const auto heads = [&](const ColumnParallelLinear& layer) {
     return layer->local(shared).unflatten(-1, {-1, head_width_}).transpose(1, 2);
   };

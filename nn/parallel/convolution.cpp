@@ -81,8 +81,8 @@ at::Tensor SpaceConvImpl::outputs_of(const at::Tensor& values, const Box& there,
   return convolve(at::constant_pad_nd(slice(values, there, inside), pads_around(inside, reads)), kernel);
 }
 
-/// Computes the inner outputs while the halos are exchanged, then the remaining outputs as slabs on both sides of each
-/// dimension. The slabs do not overlap.
+/// Computes the inner outputs while the halos are exchanged. Then computes the other outputs in slabs that do not
+/// overlap, one on each side of each dimension.
 at::Tensor SpaceConvImpl::overlapped(const Tile& input, const Tiling& outputs, const Box& inner,
                                      const at::Tensor& kernel) const {
   SplitRead read(space_, input, windows_, outputs);
@@ -105,7 +105,7 @@ at::Tensor SpaceConvImpl::overlapped(const Tile& input, const Tiling& outputs, c
   return values;
 }
 
-/// For transposed convolutions: the outputs that the inputs reach, cropped and padded with zeros to the box `outputs`.
+/// For transposed convolutions: the outputs to which inputs contribute, cropped and zero-padded to the box `outputs`.
 at::Tensor SpaceConvImpl::spread(const at::Tensor& chunk, const at::Tensor& kernel, const Box& inside,
                                  const Box& outputs) const {
   std::vector<std::int64_t> pads;

@@ -23,9 +23,9 @@ struct SpaceConvOptions {
   bool bias = true;
   bool transposed = false;
   Sizes output_padding = {0};  ///< for transposed convolutions
-  /// Computes the outputs that read only this rank's tile while the halos are exchanged. Needs a copy of the tile and
-  /// of the outputs, which costs more than a halo exchange over shared memory does; for slow networks. Differentiable
-  /// once. Ignored for transposed convolutions.
+  /// Computes the outputs that read only this rank's tile while the halos are exchanged. This needs a copy of the tile
+  /// and of the outputs, which costs more than a halo exchange over shared memory: use it on slow networks only.
+  /// Differentiable once. Ignored for transposed convolutions.
   bool overlap = false;
   std::optional<std::uint64_t> seed = {};
   std::string name = "convolution";  ///< for error messages

@@ -20,11 +20,11 @@ struct ParallelLinearOptions {
   bool bias = true;
   std::optional<std::uint64_t> seed = {};  ///< of the initial weights; the same on all ranks
   std::string name = "linear";             ///< for error messages
-  std::int64_t unit = 1;  ///< shards are multiples of this, for example of the width of an attention head
+  std::int64_t unit = 1;  ///< the sizes of shards are multiples of this, for example the width of an attention head
   /// Column only: allgathers the outputs.
   bool gather_output = false;
-  /// Row only: whether the input is this rank's shard, as from a column-parallel layer, or the whole. By default this
-  /// follows from the input's width.
+  /// Row only. true: the input is this rank's shard, for example from a column-parallel layer. false: the input is
+  /// whole. Default: determined from the input's width.
   std::optional<bool> input_is_parallel = {};
   /// Sequence parallelism: inputs of the column layer and outputs of the row layer are shards along dimension
   /// `sequence_dim`. An allgather before the column layer and a reduce_scatter after the row layer replace the

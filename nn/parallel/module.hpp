@@ -17,7 +17,7 @@ namespace tutti::nn {
 struct ParameterPart {
   std::string name;
   at::Tensor part;  ///< the registered parameter, this rank's shard
-  /// of the whole parameter
+  /// sizes of the whole parameter
   std::vector<std::int64_t> sizes;
   std::vector<Box> boxes;  ///< per rank of the group
   Group group;

@@ -14,7 +14,7 @@
 namespace tutti::nn {
 
 /// Shard(dim): each rank holds a part along `dim`. Replicate(): each rank holds the whole tensor. Partial(op): the
-/// tensor is the reduction by `op` of what the ranks hold.
+/// tensor is the reduction by `op` of the ranks' local tensors.
 struct Placement {
   enum class Kind : std::uint8_t { shard, replicate, partial } kind = Kind::replicate;
   std::int64_t dim = 0;  ///< for shard

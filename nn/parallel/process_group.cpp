@@ -32,8 +32,8 @@ at::IntArrayRef leading(const at::Tensor& values, const Box& box) {
   return values.sizes().slice(0, static_cast<std::size_t>(values.dim()) - box.size());
 }
 
-/// Calls `each(piece, view)` for every piece; the view has the piece's shape and lies in `packed`, where pieces follow
-/// one another.
+/// Calls `each(piece, view)` for every piece. The view has the piece's shape; it is the piece's part of `packed`, in
+/// which the pieces are contiguous.
 template <class Each>
 void for_each_piece(const std::vector<BoxPlan::Piece>& pieces, const at::Tensor& packed, const at::Tensor& like,
                     const Each& each) {

@@ -34,7 +34,7 @@ struct Traffic {
 class ProcessGroup {
  public:
   explicit ProcessGroup(Communicator communicator, std::string name = "the communicator");
-  /// The ranks along these axes (see Mesh). Collective over those ranks. An axis that the mesh lacks gives a group of
+  /// The ranks along these axes (see Mesh). Collective over those ranks. For an axis that the mesh lacks, the group has
   /// one rank.
   ProcessGroup(const Mesh& mesh, std::string_view axes);
 
@@ -57,7 +57,7 @@ class ProcessGroup {
   at::Tensor allgather(const at::Tensor& part, std::int64_t dim, const Cut& cut);
   /// This rank's part, cut[rank()] along `dim`, of the reduction over all ranks.
   at::Tensor reduce_scatter(const at::Tensor& values, std::int64_t dim, const Cut& cut, Reduction op = sum);
-  /// From parts along dimension `from` to parts along dimension `to`, which differ.
+  /// Converts parts along dimension `from` to parts along dimension `to`; the dimensions differ.
   at::Tensor alltoall(const at::Tensor& part, std::int64_t from, const Cut& cut, std::int64_t to, const Cut& new_cut);
 
   /// A box exchange in flight; keeps its buffers alive.

@@ -21,13 +21,13 @@ struct Circle : torch::CustomClassHolder {
   bool causal = false;
 };
 
-/// Passes two tensors around the ring. After each pass a rank holds those of the rank before it.
+/// Passes two tensors around the ring. After each pass a rank holds the tensors of the previous rank.
 class Passing {
  public:
   Passing(const Circle& circle, const at::Tensor& like) : circle_(circle), like_(like) {}
 
-  /// Sends the two tensors to the next rank and starts to receive those of the previous one. `owner` is the rank whose
-  /// positions the tensors to send belong to.
+  /// Starts to send the two tensors to the next rank and to receive those of the previous rank. The tensors to send
+  /// belong to the positions of rank `owner`.
   void start(const at::Tensor& one, const at::Tensor& other, int owner) {
     const int size = circle_.group->size(), rank = circle_.group->rank();
     coming_ = (owner + size - 1) % size;

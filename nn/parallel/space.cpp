@@ -13,9 +13,9 @@
 namespace tutti::nn {
 namespace {
 
-/// How a plan is used: from box `have` to `want`, or the adjoint. `part` takes a tile of a replicated image and
-/// `bring_together` is an allgather; each is the other's gradient, without a sum, because every rank has the whole
-/// gradient of a replica.
+/// The use of a plan: from box `have` to box `want`, or the adjoint. `part` takes a tile of a replicated image, and
+/// `bring_together` is an allgather. Each of these two is the other's gradient, without a sum, because every rank has
+/// the whole gradient of a replicated image.
 enum class Way { forward, adjoint, part, bring_together };
 
 struct Journey : torch::CustomClassHolder {
@@ -181,8 +181,8 @@ std::int64_t Space::bytes(const Tiling& tiling, std::span<const Window> windows,
   return outer * width * plan(tiling, windows, outputs(nothing, windows, "layer")).given();
 }
 
-// Backward runs in the reverse order of creation. So it processes the operations between Depart and Arrive after
-// Arrive's backward, which starts the adjoint exchange, and before Depart's backward, which finishes it.
+// Autograd runs backward in the reverse order of creation. Arrive's backward starts the adjoint exchange, and Depart's
+// backward finishes it. Autograd processes the operations between Depart and Arrive after the one and before the other.
 
 namespace {
 
@@ -203,7 +203,7 @@ class Depart : public torch::autograd::Function<Depart> {
           Code::unsupported,
           "a convolution that computes while boxes travel is differentiable once: make it with overlap = false");
     at::Tensor chunk = std::exchange(passage.gradient, at::Tensor());
-    if (!chunk.defined()) {  // Arrive had no gradient on this rank, but other ranks send theirs
+    if (!chunk.defined()) {  // Arrive had no gradient on this rank, but other ranks send gradients
       const Box& want = passage.plan.want;
       const at::IntArrayRef sizes = gradients[0].sizes();
       chunk = at::zeros(sizes_of(sizes.slice(0, sizes.size() - want.size()), want), gradients[0].options());

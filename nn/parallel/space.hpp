@@ -18,7 +18,7 @@ namespace tutti::nn {
 /// This rank's tile of a batch of images: (samples, channels, positions...), with all samples and channels.
 struct Tile {
   at::Tensor values;
-  Tiling tiling;  ///< of the whole images; tiles may have different sizes
+  Tiling tiling;  ///< the partition of the whole images; tiles may have different sizes
 };
 
 /// The box of input positions that these outputs read, padding included.
@@ -42,8 +42,8 @@ class Space {
   const Group& group() const noexcept { return group_; }
 
   Tiling even(std::span<const std::int64_t> extents) const { return Tiling::even(extents, grid_); }
-  std::vector<Box> boxes(const Tiling& tiling) const;  ///< per rank of the group
-  Box box(const Tiling& tiling) const;                 ///< of this rank
+  std::vector<Box> boxes(const Tiling& tiling) const;  ///< the box of each rank of the group
+  Box box(const Tiling& tiling) const;                 ///< the box of this rank
 
   /// This rank's tile of images that are replicated on all ranks. Backward allgathers the gradient.
   Tile cut(const at::Tensor& whole) const { return cut(whole, even(whole.sizes().slice(2))); }
@@ -61,8 +61,8 @@ class Space {
   /// The same without padding: only positions in the images, which are common(reads, whole).
   at::Tensor read_inside(const Tile& tile, std::span<const Window> windows, const Tiling& outputs) const;
 
-  /// The tiling of the outputs: along a dimension with as many outputs as positions it is that of the input, else even.
-  /// Throws Error{invalid} with the name of the layer if a window does not fit.
+  /// The tiling of the outputs. Along a dimension with as many outputs as input positions it equals the input's tiling;
+  /// along others it is even. Throws Error{invalid} with the name of the layer if a window does not fit.
   Tiling outputs(const Tile& tile, std::span<const Window> windows, const std::string& layer) const;
   /// Bytes that this rank sends in forward (and again in backward), for `outer` arrays (samples times channels) with
   /// elements of `width` bytes. Local; for estimates before a run.
@@ -75,14 +75,14 @@ class Space {
  private:
   Group group_;
   std::vector<int> grid_;
-  std::vector<int> part_;  // per rank of the group: its part of a tiling
+  std::vector<int> part_;  // for each rank of the group, the number of its part in a tiling
 };
 
-/// Space::read_inside() in two halves. Computations on tile() between constructor and finish() overlap the exchange, in
-/// forward and backward. Differentiable once.
+/// Space::read_inside() in two steps: the constructor starts the exchange, finish() completes it. Computations on
+/// tile() between the two overlap the exchange, in forward and backward. Differentiable once.
 class SplitRead {
  public:
-  /// The state that both halves share.
+  /// The state that both steps share.
   struct Passage : torch::CustomClassHolder {
     BoxPlan plan;
     Group group;

@@ -149,7 +149,7 @@ Tile SpaceLcnImpl::forward(const Tile& input) {
   const at::Tensor mean = blurred(input);
   const Tile y{input.values - mean, input.tiling};
   const at::Tensor root = safe_sqrt(blurred({y.values * y.values, input.tiling}));
-  // In an area of constant values the root is only rounding error, which must not be amplified.
+  // In an area of constant values, the root is only a rounding error, and dividing by it would amplify it.
   const double rounding = 64 * (mean.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                                   : std::numeric_limits<float>::epsilon());
   return {y.values / root.masked_fill(root.le(mean.abs() * rounding), 1), input.tiling};

@@ -48,8 +48,8 @@ class SpaceLocalFilterImpl : public ParallelModule {
 TORCH_MODULE(SpaceLocalFilter);
 
 struct LcnOptions {
-  std::int64_t size = 9;  ///< of the window, in each dimension
-  double sigma = 0;       ///< of the Gaussian, in positions; 0: a quarter of `size`
+  std::int64_t size = 9;  ///< size of the window in each dimension
+  double sigma = 0;       ///< width of the Gaussian in positions; 0: a quarter of `size`
   std::string name = "local contrast";
 };
 

@@ -1,5 +1,4 @@
-// The agent: starts the ranks of its host and the agents of those below, and passes on what is said of them and to
-// them.
+// The agent: starts the ranks of its host and the agents below it, and passes messages between them and the launcher.
 #include "tools/agent/agent.hpp"
 
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 namespace tutti::tools {
 namespace {
 
-/// Duplicates stdin or stdout for the channel. Stdout itself then goes to stderr, for anything printed by mistake.
+/// Duplicates stdin or stdout for the channel. Redirects stdout itself to stderr, for text that is printed by mistake.
 Descriptor take_over(int fd) {
   Descriptor own(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (fd == STDOUT_FILENO) dup2(STDERR_FILENO, fd);
@@ -52,14 +51,14 @@ class Agent {
   void leave();
 
   Signals signals_;
-  Channel above_;              ///< to who has started this agent
-  Sink error_{STDERR_FILENO};  ///< what is below writes there
+  Channel above_;              ///< the channel to the process that has started this agent
+  Sink error_{STDERR_FILENO};  ///< takes what the agents below write to stderr
   Job job_;
   std::optional<OwnRanks> own_;
   std::optional<Branches> below_;
   std::optional<Preparation> preparation_;
   bool prepared_ = false, told_ready_ = false;
-  bool stopped_ = false;  ///< the launcher is stopped, so nobody above may be sending heartbeats
+  bool stopped_ = false;  ///< the launcher is stopped, so no heartbeats may arrive from above
   bool ending_ = false, over_ = false;
   Deadline next_alive_ = never;
 };
@@ -87,7 +86,7 @@ int Agent::run() {
   return over_ ? 0 : 1;
 }
 
-/// Returns false once the other side has gone. Entries are those of wait().
+/// Handles the entries of wait(). Returns false once the other side has closed the channel.
 bool Agent::serve(const std::vector<pollfd>& entries) {
   if (entries[1].revents != 0) {
     if (!above_.receive()) return false;
@@ -145,7 +144,7 @@ void Agent::take(const Frame& frame) {
   }
 }
 
-/// Starts the agents below and prepares this host, at the same time.
+/// Starts the agents below, and meanwhile prepares this host.
 void Agent::begin(const std::string& text) {
   if (own_) return;
   std::string folder;
@@ -214,7 +213,7 @@ void Agent::reap() {
     if (!below_->reaped(pid, status)) own_->reaped(pid, status);
 }
 
-/// Says goodbye once all output is sent. What ends now leaves nothing behind, so nobody needs to stand guard.
+/// Sends goodbye after all output. From here on the agent leaves nothing behind, so it dismisses the guard.
 void Agent::leave() {
   log(LogLevel::debug,
       fmt::format("agent of host '{}': {} hosts below it; {} wakes, {} reads of channels, {} in vain",

@@ -1,4 +1,4 @@
-// `tutti agent`: the ranks of one host, for a launcher on another.
+// `tutti agent`: starts the ranks of one host, for a launcher on another host.
 #include "tools/command.hpp"
 
 #include <CLI/CLI.hpp>

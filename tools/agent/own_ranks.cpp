@@ -32,7 +32,7 @@ std::optional<Trouble> OwnRanks::start(const Job& job) {
   return std::nullopt;
 }
 
-/// Returns an empty string, or why the rank cannot be started, with errno set.
+/// Starts one rank. Returns an empty string, or why the rank cannot be started; errno is then set.
 std::string OwnRanks::start_rank(const Job& job, int rank, int input) {
   Inherited writing[2];
   ranks_.push_back(rank);
@@ -95,7 +95,7 @@ void OwnRanks::tell_stops() {
 void OwnRanks::reaped(pid_t pid, int status) {
   const auto end = processes_.reaped(pid, status);
   if (!end) return;
-  for (const int i : {0, 1}) forward(*stream_of(2 * end->rank + i));  // what it has said comes before its end
+  for (const int i : {0, 1}) forward(*stream_of(2 * end->rank + i));  // its output precedes its end
   channel_.queue({Say::ended, end->rank, end->status, {}});
 }
 
@@ -109,8 +109,8 @@ bool OwnRanks::talking() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return bool(stream.source); });
 }
 
-/// Sends a rank's output to the launcher, as far as the stream's credit allows. At the end of the job no writer is
-/// left, so an empty pipe stays empty.
+/// Sends a rank's output to the launcher, as far as the stream's credit allows. After finish() the stream has no writer
+/// left, so a pipe that is empty stays empty.
 void OwnRanks::forward(Stream& stream) {
   while (stream.source && stream.credit > 0) {
     char block[32768];

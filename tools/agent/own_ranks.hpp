@@ -1,4 +1,4 @@
-// OwnRanks: the ranks of an agent's own host.
+// OwnRanks: the ranks on an agent's own host.
 #pragma once
 
 #include <poll.h>
@@ -15,33 +15,33 @@
 
 namespace tutti::tools {
 
-/// What it tells goes into the channel's queue: the caller flushes.
+/// Starts and watches the ranks of this host. Queues messages to the launcher in the channel; the caller flushes it.
 class OwnRanks {
  public:
   /// Forks a guard; call it while the process has one thread. `mark` is the value of TUTTI_STARTER in the ranks.
   OwnRanks(const std::string& mark, Channel& channel) : processes_(mark), channel_(channel) {}
 
-  /// Starts the ranks job.here. Returns why one cannot be started; the others then still run.
+  /// Starts the ranks job.here. If one cannot be started, returns why; ranks that were started before still run.
   std::optional<Trouble> start(const Job& job);
   /// Sends a signal to all running ranks.
   void signal(int signal) { processes_.signal(signal); }
-  /// Data for rank 0's stdin; empty: its end.
+  /// Passes data to rank 0's stdin; an empty text closes it.
   void input(const std::string& text);
-  /// Notes that so many bytes of a stream were written, or with -1 that its reader has gone.
+  /// Notes that the launcher has written `bytes` bytes of a stream; -1: the stream's reader has gone.
   void taken(std::int32_t stream, std::int64_t bytes);
 
-  /// Appends the descriptors to poll for; serve() gets them back.
+  /// watch() appends the descriptors to poll for. serve() handles these entries after poll().
   void watch(std::vector<pollfd>& entries) const;
   void serve(std::span<const pollfd> entries);
-  /// When tell_stops() has something to tell.
+  /// The time when tell_stops() should be called: it then has stopped ranks to report.
   Deadline next_look() const { return processes_.next_look(); }
   void tell_stops();
-  /// Takes note of what `status` from waitpid() says of `pid`.
+  /// Handles `status`, which waitpid() returned for `pid`.
   void reaped(pid_t pid, int status);
 
-  /// Kills what the ranks have left behind. `others` are children of this process that are no ranks.
+  /// Kills the processes that the ranks have left behind. `others` are children of this process that are no ranks.
   void finish(const std::vector<pid_t>& others);
-  /// True while output may still arrive; after finish().
+  /// Returns true while output may still arrive; call it after finish().
   bool talking() const;
   Guard& guard() { return processes_.guard(); }
 
@@ -59,8 +59,8 @@ class OwnRanks {
 
   Processes processes_;
   Channel& channel_;
-  std::vector<int> ranks_;      ///< ascending; of the streams, two for each
-  std::deque<Stream> streams_;  ///< from the ranks to the launcher
+  std::vector<int> ranks_;      ///< ascending; each rank has two streams
+  std::deque<Stream> streams_;  ///< output from the ranks to the launcher
   Descriptor input_;            ///< pipe to rank 0
   ByteQueue input_text_;
   bool input_ends_ = false, finished_ = false;

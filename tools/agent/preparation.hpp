@@ -1,4 +1,4 @@
-// Preparation of a host before its ranks start, beside what the agent does meanwhile.
+// Preparation: finds the folder, the program and the store of a job before its ranks start, on a separate thread.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace tutti::tools {
 
-/// Enters `folder`, finds the program and the store, and sets job.file and the ranks' variables. Returns why the ranks
-/// cannot be started, or nothing. The search for the store may take most of job.start_patience; it ends once `gone`
-/// returns true.
+/// Changes to `folder`, finds the program and the store, and sets job.file and the ranks' variables. Returns nothing,
+/// or why the ranks cannot be started. The search for the store may take most of job.start_patience; it ends as soon as
+/// `gone` returns true.
 std::optional<Trouble> prepare_job(Job& job, const std::string& folder, const std::function<bool()>& gone);
 
-/// prepare_job() on a thread of its own, as the heartbeat goes on meanwhile.
+/// Runs prepare_job() on a separate thread, because the agent has to send heartbeats meanwhile.
 class Preparation {
  public:
   /// Throws Error{resource}.
@@ -27,9 +27,9 @@ class Preparation {
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
-  /// Readable once it has ended.
+  /// A descriptor that is readable once the preparation has ended.
   int fd() const noexcept { return done_.fd(); }
-  /// Waits for the end. Returns why the ranks cannot be started, or nothing; the job is then prepared.
+  /// Blocks until the end. Returns nothing, and the prepared job in `job`, or why the ranks cannot be started.
   std::optional<Trouble> wait(Job& job);
 
  private:

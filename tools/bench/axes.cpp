@@ -37,7 +37,7 @@ Axis Axis::of_sizes(const std::vector<std::size_t>& sizes, std::size_t most) {
 
 Axis Axis::of_bandwidths(const std::vector<double>& values) {
   const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
-  std::vector<double> round;  // from the last one below all values to the first one above
+  std::vector<double> round;  // round numbers, from the last one below all values to the first one above them
   for (double decade = std::pow(10, std::floor(std::log10(*least))); round.empty() || round.back() < *greatest;
        decade *= 10)
     for (const double digit : {1.0, 2.0, 5.0}) {
@@ -59,7 +59,7 @@ Axes axes_of(const Plot& plot) {
   std::vector<double> values;
   for (const Curve& curve : plot.curves)
     for (const Point& point : curve.points) values.push_back(point.gb_s);
-  if (values.empty()) values.push_back(1);  // with one rank, nothing is transferred
+  if (values.empty()) values.push_back(1);  // with one rank nothing is transferred, so there are no bandwidths
   return {Axis::of_sizes(plot.sizes, 9), Axis::of_bandwidths(values)};
 }
 

@@ -1,4 +1,4 @@
-// Axes: sizes and bandwidths on logarithmic scales, for both plots.
+// Axes: logarithmic axes of sizes and bandwidths, for both kinds of plots.
 #pragma once
 
 #include <string>
@@ -16,18 +16,18 @@ struct Tick {
 /// A logarithmic axis with ticks at round numbers.
 class Axis {
  public:
-  /// Ticks at powers of two, at most `most` of them.
+  /// Returns an axis with at most `most` ticks, at powers of two.
   static Axis of_sizes(const std::vector<std::size_t>& sizes, std::size_t most);
-  /// Ticks at 1, 2, 5, 10, ... that enclose the values, which must be positive. If there are many, only decades are
-  /// labelled.
+  /// Returns an axis with ticks at 1, 2, 5, 10, ... that encloses the values, which must be positive. If there are many
+  /// ticks, only decades have labels.
   static Axis of_bandwidths(const std::vector<double>& values);
 
-  double at(double value) const;  ///< 0 to 1
+  double at(double value) const;  ///< the position of a value, from 0 to 1
   const std::vector<Tick>& ticks() const noexcept { return ticks_; }
 
  private:
   Axis(double low, double high);
-  double low_, high_;  // logarithms
+  double low_, high_;  // logarithms of the two ends
   std::vector<Tick> ticks_;
 };
 

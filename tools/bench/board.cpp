@@ -25,21 +25,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int spins = 1000;                               // before the first yield
-constexpr auto spinning = std::chrono::milliseconds(50);  // spent yielding; ranks differ by less when nothing is wrong
-constexpr timespec nap = {0, 10'000'000};                 // then a sleep, between looks at the other ranks
+constexpr int spins = 1000;                               // turns before the first yield
+constexpr auto spinning = std::chrono::milliseconds(50);  // spent yielding; without faults, ranks differ by less
+constexpr timespec nap = {0, 10'000'000};                 // sleep between two checks whether the other ranks live
 
 struct Head {
   alignas(64) std::atomic<std::uint32_t> arrived;
   alignas(64) std::atomic<std::uint32_t> generation;
   alignas(64) std::atomic<std::uint32_t> sleepers;
-  std::atomic<std::uint32_t> culprit;  // 1 + the rank that was found to be gone; 0: none
+  std::atomic<std::uint32_t> culprit;  // 1 + the rank that was found to have gone; 0: none
   alignas(64) std::atomic<std::int64_t> word;
   std::atomic<std::uint64_t> total;
 };
 
 struct Member {
-  alignas(64) std::atomic<pid_t> process;      // 0: not yet there
+  alignas(64) std::atomic<pid_t> process;      // 0: the rank has not opened the board yet
   std::atomic<std::uint64_t> process_numbers;  // inode of the pid namespace of `process`
   std::atomic<bool> left;
 };
@@ -134,12 +134,12 @@ class SharedBoard : public Board {
  private:
   bool released(std::uint32_t turn) const { return head_->generation.load(std::memory_order_acquire) != turn; }
 
-  /// Throws if a rank that this barrier waits for will never come. All ranks blame the one that was found first, not
-  /// those that left because of it.
+  /// Throws if a rank that this barrier waits for will never come. All ranks name the rank that was found first as the
+  /// culprit, not ranks that left because of it.
   void look_after_others(std::uint32_t turn) {
     std::uint32_t culprit = head_->culprit.load();
     if (culprit == 0 && (culprit = missing()) != 0) {
-      if (released(turn)) return;  // it left after it had passed the barrier
+      if (released(turn)) return;  // the rank left after it had passed the barrier
       std::uint32_t nobody = 0;
       if (!head_->culprit.compare_exchange_strong(nobody, culprit)) culprit = nobody;
     }
@@ -151,7 +151,7 @@ class SharedBoard : public Board {
                 rank);
   }
 
-  /// 1 + a rank that is gone, preferably one that died; 0 if there is none.
+  /// Returns 1 + a rank that has gone, preferably one that died; 0 if there is none.
   std::uint32_t missing() {
     std::uint32_t found = 0;
     for (int r = 0; r < ranks_; ++r) {
@@ -166,7 +166,7 @@ class SharedBoard : public Board {
   bool alive(int rank) {
     const Member& other = member(rank);
     const pid_t process = other.process.load();
-    // cannot be checked
+    // the process cannot be checked, so it counts as alive
     if (process == 0 || other.process_numbers.load() != member(rank_).process_numbers.load()) return true;
     int& fd = watched_[static_cast<std::size_t>(rank)];
     if (fd < 0) fd = static_cast<int>(syscall(SYS_pidfd_open, process, 0));

@@ -1,4 +1,4 @@
-// Board: the barrier and the stopwatch of a measurement, the same for all implementations.
+// Board: the barrier and the stopwatch of a measurement, which are the same for all implementations.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,36 @@
 
 namespace tutti::bench {
 
-/// When one rank entered and left one iteration, in nanoseconds of the host's monotonic clock.
+/// The times when one rank entered and left one iteration, in nanoseconds of the host's monotonic clock.
 struct Stamp {
   std::int64_t entered = 0;
   std::int64_t left = 0;
 };
-Stamp now_stamp() noexcept;  ///< both fields are now
+Stamp now_stamp() noexcept;  ///< sets both fields to the current time
 
-/// All calls are collective among the measuring ranks.
+/// The barrier and the stopwatch of the measuring ranks. All calls are collective among them.
 class Board {
  public:
   virtual ~Board() = default;
   virtual void barrier() = 0;
-  /// Seconds of each iteration, from the first entry to the last exit of any rank.
+  /// Returns the seconds of each iteration, from the first entry to the last exit of any rank.
   virtual std::vector<double> durations(std::span<const Stamp> stamps) = 0;
   virtual std::uint64_t sum(std::uint64_t value) = 0;
   virtual std::int64_t from_first(std::int64_t value) = 0;  ///< returns rank 0's value
 };
 
-/// A board for the ranks of one host, in memory that the launching process made, so that no implementation's own
-/// barrier is part of the measurement. `path` is SharedMemory::path. A waiting rank throws Error{peer_lost} if another
-/// one has died or has closed the board. Waiting spins for some milliseconds and then sleeps.
+/// Opens a board for ranks of one host, in memory that the launching process made. It keeps the implementations' own
+/// barriers out of the measurement. `path` is SharedMemory::path. A waiting rank throws Error{peer_lost} if another
+/// rank has died or has closed the board. A waiting rank spins for some milliseconds and then sleeps.
 std::unique_ptr<Board> open_shared_board(const std::string& path, int rank, int ranks);
 
 struct SharedMemory {
   int fd = -1;       ///< close-on-exec; the caller closes it
-  std::string path;  ///< where any process of the host can open the memory while this process keeps `fd`
+  std::string path;  ///< path by which any process of the host can open the memory while this process keeps `fd`
 };
 SharedMemory make_shared_memory(int ranks);
 
-/// The most stamps that durations() accepts in one call.
+/// The largest number of stamps that durations() accepts in one call.
 inline constexpr std::size_t max_iterations = 1 << 16;
 
 }  // namespace tutti::bench

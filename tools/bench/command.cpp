@@ -20,7 +20,7 @@ namespace {
 
 using namespace tutti::bench;
 
-/// The ranks find the board's path in this environment variable.
+/// The environment variable from which the ranks read the board's path.
 constexpr const char* board_variable = "BENCH_BOARD";
 
 /// Replaces this process by a job whose ranks find a board in their environment.
@@ -52,7 +52,7 @@ int run(const std::vector<std::string>& arguments) {
     become_job_with_board(ranks, request.settings, arguments);
   }
   Settings settings = request.settings;
-  settings.explain = "off";  // printed once for all sizes, before the table
+  settings.explain = "off";  // the explanation is printed once for all sizes, before the table
   Communicator world = Communicator::from_env(settings);
   if (request.ranks > 0 && request.ranks != world.size())
     throw Error(Code::invalid, "-np " + std::to_string(request.ranks) + " inside a job of " +

@@ -23,7 +23,7 @@ Compute::Compute(bool idle) : idle_(idle) {
   if (idle) return;
   constexpr std::int64_t steps = 200'000;
   double fastest = 1e18;
-  for (int i = 0; i < 20; ++i) {  // the fastest run is one without others on this core
+  for (int i = 0; i < 20; ++i) {  // the fastest run is one that no other thread disturbed
     const auto start = Clock::now();
     work(steps);
     fastest = std::min(fastest, std::chrono::duration<double, std::nano>(Clock::now() - start).count());

@@ -1,12 +1,12 @@
-// Compute: the computation between the start of a call and the wait for it.
+// Compute: the computation that runs between the start of a call and the wait for it.
 #pragma once
 
 #include <cstdint>
 
 namespace tutti::bench {
 
-/// A fixed amount of arithmetic, set as the time that it takes on an idle core; it takes longer while others use the
-/// core. With `idle` the thread sleeps instead, as one does that waits for an accelerator.
+/// A fixed amount of arithmetic, given as the time that it takes on an idle core. It takes longer while other threads
+/// use the core. With `idle` the thread sleeps instead, like a thread that waits for an accelerator.
 class Compute {
  public:
   explicit Compute(bool idle);

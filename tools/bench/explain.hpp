@@ -9,10 +9,10 @@
 
 namespace tutti::bench {
 
-/// The result of Communicator::explain() for a case. `memory` needs room for its buffers, but is not accessed.
+/// Returns Communicator::explain() for a case. `memory` must have room for the case's buffers, but is not accessed.
 std::string explain(const Communicator& world, const Case& what, std::byte* memory);
 
-/// One line for each run of sizes with the same explanation: "8 to 65536 bytes: planned/ring: rule ...". Local.
+/// Returns one line for each run of sizes with the same explanation: "8 to 65536 bytes: planned/ring: rule ...". Local.
 std::vector<std::string> explain_sizes(const Communicator& world, const Request& request);
 
 }  // namespace tutti::bench

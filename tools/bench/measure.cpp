@@ -1,4 +1,4 @@
-// All sizes of a sweep, one after the other, in the same two buffers.
+// Measures all sizes of a sweep, one after the other, in the same two buffers.
 #include "tools/bench/measure.hpp"
 
 #include <algorithm>

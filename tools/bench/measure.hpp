@@ -13,7 +13,7 @@
 
 namespace tutti::bench {
 
-/// Zeroed, resident, page-aligned memory of at least 64 bytes.
+/// Returns zeroed, resident, page-aligned memory of at least 64 bytes.
 std::shared_ptr<std::byte> ordinary_memory(std::size_t bytes);
 
 /// A library that can be measured.
@@ -23,25 +23,25 @@ class Implementation {
   virtual std::string name() const = 0;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// Why it cannot do this, or an empty string.
+  /// Returns why the implementation cannot perform this call, or an empty string.
   virtual std::string refuses(const Case& what) const = 0;
-  /// A zeroed and resident buffer for `in` or `out`. Every rank asks for the same number of buffers in the same order.
-  /// By default ordinary_memory().
+  /// Returns a zeroed and resident buffer for `in` or `out`; by default ordinary_memory(). Every rank asks for the same
+  /// number of buffers in the same order.
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes);
-  /// For implementations whose calls use copies of the buffers: called after the inputs were written, and before the
-  /// outputs are read.
+  /// For implementations whose calls use copies of the buffers. written() is called after the inputs were written,
+  /// looked_at() before the outputs are read.
   virtual void written() {}
   virtual void looked_at() {}
-  /// Performs the call, and returns when this rank's part is done.
+  /// Performs the call. Returns when this rank's part is complete.
   virtual void run(const Case& what, const std::byte* in, std::byte* out) = 0;
-  /// Starts the call, runs `compute`, and waits. By default throws Error{invalid}.
+  /// Starts the call, runs `compute`, and waits for the call. By default throws Error{invalid}.
   virtual void run_beside(const Case& what, const std::byte* in, std::byte* out, const std::function<void()>& compute);
 };
 
 struct Result {
-  double min = 0, median = 0, p99 = 0;  ///< seconds; an iteration lasts as long as its slowest rank
+  double min = 0, median = 0, p99 = 0;  ///< in seconds; an iteration lasts until its slowest rank is done
   int iterations = 0;
-  std::uint64_t wrong = 0;  ///< wrong elements, over all ranks and checked iterations
+  std::uint64_t wrong = 0;  ///< number of wrong elements, over all ranks and checked iterations
 };
 
 struct Row {
@@ -51,8 +51,8 @@ struct Row {
   std::vector<double> extras = {};  ///< the values of extra_names()
 };
 
-/// Measures all sizes and calls `each` on every rank after each. Throws Error{invalid} if the implementation refuses
-/// one.
+/// Measures all sizes. Calls `each` with `context` on every rank after each size. Throws Error{invalid} if the
+/// implementation refuses a size.
 void measure(Implementation& implementation, Board& board, const Sweep& sweep, void (*each)(const Row&, void*),
              void* context);
 

@@ -18,14 +18,14 @@ constexpr int late_calls = 5;
 
 double middle(const std::vector<double>& ascending) { return ascending[ascending.size() / 2]; }
 
-/// CPU time of all threads of this process.
+/// Returns the CPU time of all threads of this process.
 std::int64_t cpu_nanoseconds() {
   timespec spent{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
   return spent.tv_sec * 1'000'000'000LL + spent.tv_nsec;
 }
 
-/// Sets the length so that the computation, on all ranks at once, takes as long as the call.
+/// Sets the length so that the computation, when all ranks run it at once, takes as long as the call.
 void match(Compute& compute, Trials& trials, double seconds) {
   compute.set_length(seconds * 1e9);
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -64,7 +64,7 @@ Row measure_late(Implementation& implementation, Trials& trials, const Sweep& sw
   if (implementation.ranks() < 2) throw Error(Code::invalid, "one rank cannot be late: -np 2");
   const bool late = implementation.rank() == implementation.ranks() - 1;
   (void)trials.calls(std::max(1, sweep.warmup));
-  // neutral in the board's minimum and maximum
+  // a value that never is the board's minimum or maximum
   constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max() / 4;
   std::vector<Stamp> own, all, burnt;
   for (int i = 0; i < (sweep.iterations > 0 ? sweep.iterations : late_calls); ++i) {

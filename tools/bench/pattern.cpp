@@ -28,7 +28,7 @@ void with_type(DType dtype, F f) {
   }
 }
 
-/// A rank's value of element i, small enough that sums over 64 ranks are exact in bf16.
+/// Returns a rank's value of element i. It is so small that sums over 64 ranks are exact in bf16.
 std::int64_t value(const Case& what, int rank, std::size_t i, unsigned epoch) {
   const std::uint64_t mixed = (i * 2654435761u + static_cast<unsigned>(rank) * 40503u + epoch * 9973u) >> 3;
   if (!what.reduces()) return static_cast<std::int64_t>(mixed % 101);
@@ -73,7 +73,7 @@ double load(DType dtype, const std::byte* at) {
   return number;
 }
 
-/// Relative. Division by a number of ranks that is not a power of two rounds once or twice.
+/// Returns the permitted relative error. Division by a number of ranks that is not a power of two rounds once or twice.
 double tolerance(const Case& what) {
   const bool exact = !what.reduces() || what.op.op != Op::avg || (what.ranks & (what.ranks - 1)) == 0;
   if (exact) return 0;

@@ -1,4 +1,4 @@
-// Pattern: contents with a known result, so that memcmp() can check every element.
+// Pattern: buffer contents with a known result, so that memcmp() can check every element.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace tutti::bench {
 
 /// The values of every rank repeat with a prime period, differ between consecutive iterations, and are small integers
-/// whose sums are exact in every dtype. The result is therefore the same for any order of folding, and is computed once
-/// for the period. Results of an earlier iteration, misplaced blocks and lost contributions are detected.
+/// whose sums are exact in every dtype. So the result does not depend on the order of folding, and is computed once per
+/// period. The check detects results of an earlier iteration, misplaced blocks and lost contributions.
 class Pattern {
  public:
   Pattern(const Case& what, int rank);
@@ -19,7 +19,7 @@ class Pattern {
   /// Writes this rank's contribution to iteration `epoch`.
   void fill(const Case& what, std::byte* in, std::byte* out, unsigned epoch) const;
 
-  /// The number of wrong elements in this rank's result.
+  /// Returns the number of wrong elements in this rank's result.
   std::uint64_t wrong(const Case& what, const std::byte* in, const std::byte* out, unsigned epoch) const;
 
  private:
@@ -33,12 +33,12 @@ class Pattern {
   DType dtype_;
   int rank_;
   unsigned ranks_;
-  double tolerance_;            ///< relative; 0: exact
+  double tolerance_;            ///< relative to the expected value; 0: exact
   std::vector<Table> values_;   ///< by epoch and rank
   std::vector<Table> reduced_;  ///< by epoch
 };
 
-/// The operands of a call, given this rank's two buffers.
+/// The operands of a call within this rank's two buffers.
 struct Operands {
   const std::byte* in;
   std::byte* out;

@@ -10,7 +10,7 @@ namespace tutti::bench {
 /// One size of a curve.
 struct Point {
   std::size_t bytes;
-  double gb_s;  ///< positive: others have no place on a logarithmic scale
+  double gb_s;  ///< positive, because the axis is logarithmic
 };
 
 /// One implementation.
@@ -21,11 +21,11 @@ struct Curve {
 
 struct Plot {
   std::string title;               ///< "allreduce of f32 (sum), 4 ranks"
-  std::vector<std::size_t> sizes;  ///< that were measured, at least one
-  std::vector<Curve> curves;       ///< the first are drawn on top
+  std::vector<std::size_t> sizes;  ///< the measured sizes, at least one
+  std::vector<Curve> curves;       ///< the first curves are drawn on top
 };
 
 void print_svg(const Plot& plot, std::FILE* to);
-void print_plot(const Plot& plot, std::FILE* to);  ///< in characters, for a terminal
+void print_plot(const Plot& plot, std::FILE* to);  ///< prints characters, for a terminal
 
 }  // namespace tutti::bench

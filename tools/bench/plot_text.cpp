@@ -1,4 +1,4 @@
-// The same plot for a terminal: a letter for each implementation.
+// Prints the plot on a terminal, with a letter for each implementation.
 #include <fmt/format.h>
 
 #include <algorithm>

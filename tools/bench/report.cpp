@@ -119,7 +119,7 @@ void Report::finish() {
 
 int measure_and_print(Implementation& implementation, Board& board, const Request& request) {
   struct Printer {
-    std::unique_ptr<Report> report;  // on rank 0
+    std::unique_ptr<Report> report;  // only on rank 0
     std::uint64_t wrong = 0;
   } printer;
   if (implementation.rank() == 0)

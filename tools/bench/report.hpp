@@ -9,7 +9,7 @@
 
 namespace tutti::bench {
 
-/// Prints rows as they come, in one of the formats.
+/// Prints each row when it is added, in one of the formats.
 class Report {
  public:
   Report(std::string implementation, const Request& request, int ranks, std::FILE* to);
@@ -30,7 +30,7 @@ class Report {
   std::size_t bus_count_ = 0;
 };
 
-/// Runs measure(); rank 0 prints the rows in the requested format. Returns the exit code: 1 if an element was wrong.
+/// Runs measure(). Rank 0 prints the rows in the requested format. Returns the exit code: 1 if an element was wrong.
 int measure_and_print(Implementation& implementation, Board& board, const Request& request);
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// Request: the measurement that `tutti bench` was asked for, and its output.
+// Request: the measurement and the output that the flags of `tutti bench` ask for.
 #pragma once
 
 #include <string>
@@ -13,26 +13,26 @@ struct Request : Sweep {
   int ranks = 0;  ///< -np; 0: not given
   std::string format = "human";
   std::string algorithm;
-  std::string memory = "ordinary";  ///< of tutti's buffers; "allocated": from communicator.allocate()
-  std::string device = "cpu";       ///< of tutti's buffers; "cuda": the rank's GPU
+  std::string memory = "ordinary";  ///< memory of tutti's buffers; "allocated": from communicator.allocate()
+  std::string device = "cpu";       ///< device of tutti's buffers; "cuda": the rank's GPU
   std::vector<std::string> versus;  ///< NAME or NAME:VARIANT
   std::vector<std::string> peers;   ///< --peer: NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]
-  std::string variants;             ///< path of a file
+  std::string variants;             ///< path of a file with further settings of peers
   std::string csv_file, json_file, svg_file;
   bool plot = false, verbose = false;
   bool list_peers = false;  ///< list the peers and measure nothing
   int rounds = 5;
-  double flag_limit = 0;  ///< nanoseconds; 0: no limit to a round's flag
+  double flag_limit = 0;  ///< a flag from core to core may take so many nanoseconds in a round; 0: no limit
   Settings settings;
 
-  /// True if this process starts and compares several rounds instead of being a rank itself.
+  /// Returns true if this process is no rank, but starts and compares several rounds.
   bool compares() const noexcept {
     return !versus.empty() || !peers.empty() || !variants.empty() || plot || !csv_file.empty() || !json_file.empty() ||
            !svg_file.empty();
   }
 };
 
-/// Parses and checks the flags; `program` is for --help. Throws Error{invalid}.
+/// Parses and checks the flags. `program` is the name for --help. Throws Error{invalid}.
 Request parse_request(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace tutti::bench

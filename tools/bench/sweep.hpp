@@ -1,4 +1,4 @@
-// Sweep: the collective and the sizes to measure. Depends on core only, since it is part of the peers' programs.
+// Sweep: the collective and the sizes to measure. Depends on core/ alone, because programs for peers contain it.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 namespace tutti::bench {
 
 struct Sweep {
-  Kind kind = Kind::allreduce;  ///< send stands for sendrecv: to the next rank, from the previous one
+  Kind kind = Kind::allreduce;  ///< send means sendrecv: to the next rank, from the previous one
   std::int64_t first = 8, last = 64 << 20;
   double factor = 2;  ///< at least least_factor
-  int skip = 0;       ///< number of sizes to leave out: the first one is first * factor^skip
+  int skip = 0;       ///< number of sizes to omit at the start: the first size is first * factor^skip
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
-  int iterations = 0;  ///< 0: by time
-  double seconds = 0;  ///< to measure a size, about, in one iteration or more; 0: 0.1 s, in 20 iterations or more
+  int iterations = 0;  ///< iterations per size; 0: as `seconds` says
+  double seconds = 0;  ///< about so long per size, 1 iteration or more; 0: 0.1 s, 20 iterations or more
   int warmup = 5;
   bool check = true;
-  bool touch = true;         ///< between iterations, rewrite the inputs and read the outputs
+  bool touch = true;         ///< rewrite the inputs and read the outputs between iterations
   bool in_place = true;      ///< also measure in place, if the collective has that form
-  std::string overlap = {};  ///< "compute" or "idle" between the start of a call and its wait; "": neither
-  double late = 0;           ///< seconds by which the last rank enters late; 0: not at all
+  std::string overlap = {};  ///< what runs between a call's start and its wait: "compute", "idle", or nothing
+  double late = 0;           ///< seconds by which the last rank enters the call late; 0: measure no lateness
 };
 
 inline constexpr double least_factor = 1.05;
 
-/// first, first * factor, ... up to last, rounded to whole bytes.
+/// Returns first, first * factor, ... up to last, rounded to whole bytes.
 std::vector<std::int64_t> sizes_of(const Sweep& sweep);
 
-/// A sweep as the words "kind=allreduce" and so on, for a peer's program. parse_sweep() is the inverse; it throws
-/// Error{invalid}.
+/// words_of() returns a sweep as words such as "kind=allreduce", for the program of a peer. parse_sweep() is the
+/// inverse; it throws Error{invalid}.
 std::vector<std::string> words_of(const Sweep& sweep);
 Sweep parse_sweep(std::span<const std::string> words);
 
@@ -51,26 +51,26 @@ struct Case {
 
   std::size_t in_count() const noexcept;   ///< elements of the largest `in` of any rank
   std::size_t out_count() const noexcept;  ///< elements of the largest `out` of any rank
-  std::size_t bytes() const noexcept;      ///< size of the larger of the two, the size column
+  std::size_t bytes() const noexcept;      ///< size in bytes of the larger of the two; the size column
   bool reduces() const noexcept;
-  /// Bus bandwidth / algorithm bandwidth, as nccl-tests defines it.
+  /// Returns bus bandwidth / algorithm bandwidth, as nccl-tests defines it.
   double bus_factor() const noexcept;
 };
 
-/// Names of the values that are measured beside the time; see modes.hpp.
+/// Returns the names of the values that are measured besides the time; see modes.hpp.
 std::vector<std::string> extra_names(const Sweep& sweep);
-/// A description of the time and the extras for people; empty if the time is that of a plain call.
+/// Describes the time and the extras for people; empty if the time is that of a plain call.
 std::string mode_text(const Sweep& sweep);
 
-/// One out-of-place case for each size, without repetitions. A size is rounded down to whole elements, or to the
-/// nearest number of elements if the factor is not an integer.
+/// Returns one out-of-place case for each size, without repetitions. A size is rounded down to whole elements, or, if
+/// the factor is not an integer, to the nearest number of elements.
 std::vector<Case> cases(const Sweep& sweep, int ranks);
 
-/// premul_sum is measured with the factor 2.
+/// Returns the reduction to measure for `op`. The factor of premul_sum is 2.
 Reduction reduction_of(Op op) noexcept;
 
-/// "sendrecv" for Kind::send, otherwise the kind's name. parse_collective() is the inverse; nothing for an unknown
-/// name.
+/// Returns "sendrecv" for Kind::send, otherwise the kind's name. parse_collective() is the inverse; it returns nothing
+/// for an unknown name.
 std::string_view collective_name(Kind kind) noexcept;
 std::optional<Kind> parse_collective(std::string_view text) noexcept;
 

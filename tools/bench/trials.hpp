@@ -1,4 +1,5 @@
-// Trials: the iterations of one case: barrier, stamp, action, stamp; in between, new inputs and a check of the outputs.
+// Trials: the iterations of one case. Each is: barrier, stamp, action, stamp. Between iterations the inputs are
+// rewritten and the outputs checked.
 #pragma once
 
 #include <vector>
@@ -8,20 +9,20 @@
 
 namespace tutti::bench {
 
-/// All ranks make the same calls in the same order.
+/// Runs the iterations of one case. All ranks make the same calls in the same order.
 class Trials {
  public:
   struct Buffers {
     std::byte *in, *out;
   };
-  /// `epoch` counts all iterations of a sweep, so that consecutive ones have different inputs.
+  /// `epoch` counts all iterations of a sweep, so that consecutive iterations have different inputs.
   Trials(Implementation& implementation, Board& board, const Sweep& sweep, const Case& what, Buffers buffers,
          unsigned& epoch);
 
   const Case& what() const noexcept { return what_; }
   const Operands& operands() const noexcept { return operands_; }
 
-  /// One iteration; `action` fills `out` as the case demands.
+  /// Runs one iteration. `action` fills `out` as the case demands.
   template <class Action>
   Stamp once(const Action& action) {
     prepare();
@@ -30,7 +31,7 @@ class Trials {
     return stamp;
   }
 
-  /// One iteration of an action that does not use the buffers.
+  /// Runs one iteration of an action that does not use the buffers.
   template <class Action>
   Stamp apart(const Action& action) {
     board_.barrier();
@@ -40,19 +41,19 @@ class Trials {
     return stamp;
   }
 
-  /// Iterations of the implementation's call.
+  /// Runs `count` iterations of the implementation's call.
   std::vector<Stamp> calls(int count);
 
-  /// The durations of iterations, each from the first entry to the last exit, in ascending order.
+  /// Returns the durations of iterations in ascending order, each from the first entry to the last exit.
   std::vector<double> seconds(const std::vector<Stamp>& stamps);
 
-  /// The number of iterations to time, if one takes `seconds`. The same on all ranks.
+  /// Returns the number of iterations to time, if one takes `seconds`. The result is the same on all ranks.
   int iterations(double seconds);
 
-  /// The result for ascending times, with all elements found wrong so far.
+  /// Returns the result for times in ascending order, with all wrong elements so far.
   Result result(const std::vector<double>& seconds);
 
-  void check_once();  ///< one iteration with a check of its result, if the timed ones do not touch the buffers
+  void check_once();  ///< runs one iteration and checks its result, if the timed iterations do not touch the buffers
 
  private:
   void prepare();

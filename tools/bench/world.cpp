@@ -1,4 +1,4 @@
-// How the benchmark calls tutti.
+// The calls of tutti that the benchmark makes.
 #include "tools/bench/world.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Target target_of(const Request& request) {
   return parse_target(request.algorithm, request.kind, provider_names(request.settings));
 }
 
-// Copies of the buffers on the rank's device. Filling and checking happen on the host, outside the timed part.
+// Copies of the buffers on the rank's device. The host fills and checks them outside the timed part.
 class Mirror {
  public:
   explicit Mirror(const Communicator& world) : gpu_(accelerator(world.settings())) {

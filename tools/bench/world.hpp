@@ -1,4 +1,4 @@
-// World: tutti's collectives as an Implementation, and a board for ranks that this benchmark did not start.
+// World: tutti's collectives as an Implementation, and a board for ranks that another launcher started.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tutti::bench {
 
-/// Throws Error{invalid} if --algorithm is unknown, or cannot do the collective on `ranks` ranks.
+/// Throws Error{invalid} if --algorithm is unknown, or cannot perform the collective on `ranks` ranks.
 void check_algorithm(const Request& request, int ranks);
 
 struct CallBuffers {
@@ -21,8 +21,8 @@ Work start(Communicator& world, const Case& what, const CallBuffers& at, const C
 
 std::unique_ptr<Implementation> make_world(const Communicator& world, const Request& request);
 
-/// A board over the communicator, for ranks that may be on several hosts, whose clocks differ. An iteration lasts as
-/// long as the slowest rank's own time from entry to exit.
+/// Makes a board that uses the communicator, for ranks that may be on several hosts with different clocks. The duration
+/// of an iteration is the longest time that a rank measures between its own entry and exit.
 std::unique_ptr<Board> make_world_board(const Communicator& world);
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// tutti-checkpoint: says which checkpoints of a run are whole, and writes their networks for other programs.
+// tutti-checkpoint: checks which checkpoints of a run are complete, and writes their networks for other programs.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +25,7 @@ namespace engine = tutti::engine;
 
 constexpr int exit_failure = 1, exit_usage = 2;
 
-/// The checkpoints that `folder` means: those of a run, those of a folder of checkpoints, or itself.
+/// The checkpoints that `folder` stands for: those of a run, those in a folder of checkpoints, or the folder itself.
 struct Found {
   std::vector<fs::path> all;
   std::optional<fs::path> last, best;
@@ -47,7 +47,7 @@ Found checkpoints_in(const fs::path& folder) {
   return found;
 }
 
-/// Prints a line for each checkpoint. Returns the exit code: 0 if all are whole.
+/// Prints a line for each checkpoint. Returns the exit code: 0 if no checkpoint is damaged.
 int verify(const Found& found) {
   std::size_t damaged = 0;
   for (const fs::path& each : found.all) {
@@ -62,7 +62,7 @@ int verify(const Found& found) {
   return exit_failure;
 }
 
-/// Bytes of the regular files in a folder itself.
+/// Returns the bytes of the regular files directly in a folder.
 std::uint64_t bytes_in(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code ignored;
@@ -89,12 +89,12 @@ int list(const Found& found) {
   return 0;
 }
 
-/// The file of the network in a checkpoint: the average of its parameters if it has one.
+/// Returns the name of the network's file in a checkpoint: the average of its parameters if there is one.
 std::string network_of(const fs::path& checkpoint) {
   return engine::has_arrays(checkpoint, "ema.safetensors") ? "ema.safetensors" : "model.safetensors";
 }
 
-/// Writes the network of the best checkpoint, or else of the last one, as one file with the names of another library.
+/// Writes the network of the best checkpoint, or of the last one, as one file with another library's names.
 int write_network(const Found& found, const std::string& names, const fs::path& to) {
   const fs::path checkpoint = found.best.value_or(found.all.front());
   const std::string file = network_of(checkpoint);

@@ -48,7 +48,8 @@ int shell(const char* line, const fs::path& folder) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/// ": " and the most informative line of `folder`/log: the first error, or else the last line. Empty if there is none.
+/// Returns ": " and the most informative line of `folder`/log: the first error, or else the last line; or an empty
+/// text.
 std::string said(const fs::path& folder) {
   std::ifstream log(folder / "log");
   std::string last;
@@ -130,7 +131,7 @@ fs::path fetch_digits(const fs::path& folder) {
   };
   if (shell("command -v apt-get && command -v dpkg-deb && command -v tar", folder) != 0)
     refuse("apt-get, dpkg-deb and tar are needed to fetch the digits, and one is not here");
-  // As its sandbox user, apt could not write into a private folder.
+  // Without the option, apt would download as its sandbox user, which may not write into a private folder.
   constexpr const char* download = "apt-get download -q -o APT::Sandbox::User=root python3-sklearn";
   if (shell(download, folder) != 0 && (shell("apt-get update -q", folder) != 0 || shell(download, folder) != 0))
     refuse("apt-get could not download python3-sklearn");
@@ -184,8 +185,8 @@ void write_folder(const fs::path& out, Fill&& fill) {
   }
 }
 
-/// Images [begin, end) as mpi_learn has them: pixels from 0 to 1 of shape (n, rows, columns, channels), and one-hot
-/// labels.
+/// Returns the images [begin, end) in mpi_learn's format: pixels from 0 to 1 with the shape (n, rows, columns,
+/// channels), and one-hot labels.
 engine::Fields hdf5_columns(const DigitImages& images, std::size_t begin, std::size_t end) {
   std::vector<float> features, labels;
   for (std::size_t i = begin; i < end; ++i) {

@@ -11,10 +11,10 @@
 namespace tutti::tools {
 
 /// Downloads Debian's package python3-sklearn, which contains the images, without installing it. Returns the path of
-/// its digits.csv.gz, below `folder`. Throws Error{resource} that says what to do.
+/// its digits.csv.gz, below `folder`. Throws Error{resource}; its text says what to do.
 std::filesystem::path fetch_digits(const std::filesystem::path& folder);
 
-/// Images of 8x8 pixels, one byte per pixel, with a digit as label each.
+/// Images of 8x8 pixels with one byte per pixel. Each image has a digit as its label.
 struct DigitImages {
   std::vector<std::uint8_t> pixels, labels;
   std::size_t size() const noexcept { return labels.size(); }
@@ -25,16 +25,16 @@ struct Digits {
   DigitImages train, test;
 };
 
-/// Reads digits.csv.gz (64 values of 0 to 16 and a class per line) and holds out a fifth of each class, always the same
-/// images. Values are scaled to 0 to 255. Throws Error{invalid} naming the wrong line.
+/// Reads digits.csv.gz (64 values from 0 to 16 and a class per line). Holds out a fifth of each class, always the same
+/// images. Scales values to 0 to 255. Throws Error{invalid} that names the wrong line.
 Digits read_digits(const std::filesystem::path& csv);
 
-/// Writes four IDX files and a README with source, licence and split into the new folder `out`; leaves nothing behind
-/// on failure. Throws Error{invalid} if `out` exists, Error{resource} if it cannot be written.
+/// Writes four IDX files and a README with source, licence and split into the new folder `out`. Leaves nothing behind
+/// on failure. Throws Error{invalid} if `out` exists, and Error{resource} if it cannot be written.
 void write_digits(const Digits& digits, const std::filesystem::path& out);
 
-/// The same in mpi_learn's layout: train.txt and test.txt list HDF5 files with features and labels, and model.json is a
-/// network for them.
+/// Writes the digits in mpi_learn's layout: train.txt and test.txt list HDF5 files with features and labels, and
+/// model.json is a network for them.
 void write_digits_hdf5(const Digits& digits, const std::filesystem::path& out);
 
 }  // namespace tutti::tools

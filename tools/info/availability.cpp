@@ -23,7 +23,7 @@ void add(std::vector<Availability>& cells, Kind kind, const std::string& target,
   cells.push_back({kind, Device::Kind::cuda, target, cuda.state, std::move(cuda.note)});
 }
 
-// The staged backend on `device`: what it and the accelerator report for a call of this kind.
+// Returns what the staged backend and the accelerator report for a call of this kind on `device`.
 Cell staged_cell(Kind kind, Device::Kind device, const Settings& settings) {
   const staged::StagedBackend staged({}, {});
   Collective call;
@@ -36,13 +36,13 @@ Cell staged_cell(Kind kind, Device::Kind device, const Settings& settings) {
   return {State::available, "device memory by way of the host, in slices; rules for cpu say who does those"};
 }
 
-// The cell on device memory for a backend that works on host memory: the staged backend calls it for each slice.
+// Returns the cell for device memory of a backend that works on host memory: staging calls the backend for each slice.
 Cell through_staged(const Cell& host, const Cell& staged) {
   if (staged.state == State::unimplemented) return {staged.state, "not on GPU buffers"};
   return {std::max(host.state, staged.state), "on GPU buffers by staged"};
 }
 
-// A backend other than tutti's own plans that this installation provides.
+// A backend of this installation other than tutti's own plans.
 struct Foreign {
   std::string name;
   Found found;

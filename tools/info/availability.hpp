@@ -1,4 +1,4 @@
-// Availability: which backend and algorithm can do which collective here.
+// Availability: which backend and algorithm of this installation can perform which collective.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace tutti::tools {
 
-/// One cell of the table of collective, device, sync or async form, and backend[/algorithm]. Every call returns a Work
-/// and the synchronous form waits for it, so a cell holds for both forms.
+/// One cell of a table by collective, device, and backend[/algorithm]. It holds for the synchronous and the
+/// asynchronous form, because every call returns a Work and the synchronous form waits for it.
 struct Availability {
   enum class State { available, unavailable, unimplemented };  ///< from best to worst
   Kind kind;
   Device::Kind device;
   std::string target;  ///< "planned/ring", "mpi"
   State state;
-  std::string note;  ///< the algorithm's idea, or why it is not available
+  std::string note;  ///< the algorithm's idea, or why the cell is not available
 };
 
 std::string_view name(Availability::State state) noexcept;
 
-/// All cells, by kind, then backend, then algorithm, then device. Device memory that is staged through the host counts
-/// as available on devices. Loads every module, and initialises the accelerator.
+/// Returns all cells, sorted by kind, then backend, then algorithm, then device. Device memory counts as available if
+/// it is staged through the host. Loads every module, and initialises the accelerator.
 std::vector<Availability> availability(const Settings& settings);
 
 }  // namespace tutti::tools

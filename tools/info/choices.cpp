@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_named = 3;
 
-/// "double_tree 24.0 us, 16 lanes of 4 KiB; hierarchical 51.2 us; ..."
+/// Returns the best three as text: "double_tree 24.0 us in 16 lanes, 4 at a time; hierarchical 51.2 us; ..."
 std::string ranked_text(Kind kind, const Shape& shape, const model::Network& network, const model::Limits& limits) {
   std::string text;
   const auto ranked = model::rank_algorithms(kind, shape, size_of(DType::f32), network, limits);
@@ -40,7 +40,7 @@ void print_choices(int ranks, int hosts, const Settings& settings) {
   for (int rank = 0; rank < ranks; ++rank) host.push_back(static_cast<int>(std::int64_t{rank} * hosts / ranks));
   const Hosts table(host, ranks);
   const std::string tuned = read_tuning(settings);
-  rules::before_costs({}, settings, tuned);  // refuses what jobs refuse
+  rules::before_costs({}, settings, tuned);  // throws for settings that jobs refuse as well
   const model::Network network = rules::network_of(settings, tuned);
   const model::Limits limits = model::limits_of(settings);
   fmt::print(

@@ -1,4 +1,4 @@
-// `tutti info`: what is built in, what works here, the settings, and the routes between ranks.
+// `tutti info`: prints what is built in, what works on this machine, the settings, and the routes between ranks.
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
@@ -59,7 +59,7 @@ void print_providers(const Settings& settings) {
       settings.transport);
 }
 
-/// Removes folders from file names: they belong to the machine of the build, which may be another one.
+/// Removes folders from file names: they are those of the machine that built tutti, which may be another one.
 std::string without_folders(std::string_view text) {
   std::string shown;
   for (std::size_t at = 0; at < text.size();) {
@@ -83,7 +83,7 @@ void print_algorithms(const Settings& settings) {
   fmt::print("{:<15} {:<30} {:<14} {:<14} {:<14} {:<14} {}\n", "collective", "backend/algorithm", "cpu sync",
              "cpu async", "cuda sync", "cuda async", "");
   const std::vector<Availability> cells = availability(settings);
-  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // two cells, one for each device
+  for (std::size_t i = 0; i + 1 < cells.size(); i += 2) {  // each row uses two cells: cpu, cuda
     const std::string_view cpu = name(cells[i].state), cuda = name(cells[i + 1].state);
     const bool gpu_only = cells[i].state == Availability::State::unimplemented && cells[i + 1].state != cells[i].state;
     std::string note = cells[gpu_only ? i + 1 : i].note;
@@ -110,7 +110,7 @@ void print_settings(const Settings& settings) {
   fmt::print("\nEach is an environment variable (TUTTI_LANE_BYTES) and a flag (--lane-bytes).\n");
 }
 
-/// The texts of all ranks, by rank. Collective.
+/// Returns the texts of all ranks, by rank. Collective.
 std::vector<std::string> collect(Communicator& world, const std::string& text) {
   const std::vector<std::int64_t> length = {static_cast<std::int64_t>(text.size())};
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(world.size()));

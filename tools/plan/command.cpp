@@ -1,4 +1,4 @@
-// `tutti plan`: shows, counts, checks and costs the schedule of a collective. It makes what communicators play.
+// `tutti plan`: shows, counts, checks and costs the schedule of a collective, which is the one that communicators run.
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ namespace {
 
 using namespace planning;
 
-/// Writes what make() gives to the file, if one is named. Returns true if that is stdout, "-", which gets nothing else
-/// then.
+/// Writes the text that make() returns to the file `path`; does nothing if `path` is empty. Returns true if `path` is
+/// "-", which is stdout: nothing else may be printed then.
 template <typename Make>
 bool write(const std::string& path, const Make& make) {
   if (path.empty()) return false;

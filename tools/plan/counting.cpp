@@ -13,7 +13,7 @@ using model::Collective;
 using model::Counts;
 using model::Level;
 
-/// Lanes that play the same schedule.
+/// A number of lanes with the same schedule.
 struct AlikeLanes {
   Shape shape;
   std::size_t number;
@@ -36,7 +36,7 @@ std::vector<AlikeLanes> alike_lanes(const Collective& call) {
   return kinds;
 }
 
-/// What one rank does in all lanes.
+/// Counts what one rank does in all lanes.
 class OfRank {
  public:
   OfRank(const Collective& call, const Hosts& hosts) : call_(call), hosts_(hosts) {}

@@ -1,4 +1,4 @@
-// Counting: what all ranks of a call do, by making their schedules, which takes a hundredth of playing them.
+// Counting: counts what all ranks of a call do, from their schedules. This takes a hundredth of the time of a replay.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,18 @@
 namespace tutti::planning {
 
 struct Counted {
-  /// All but the chain. Of all ranks, also where those of one host were counted.
+  /// All counts of all ranks, except the chain. They are for all ranks also if only the ranks of one host were counted.
   model::Counts counts;
-  std::size_t played = 0;     ///< messages that a replay has to play
-  std::size_t schedules = 0;  ///< bytes of the schedules of the rank that has most
-  bool by_alike = false;      ///< counted on one host, as all others do the same
-  bool whole = true;          ///< false: there were too many steps, and `counts` are of the first ranks only
+  std::size_t played = 0;     ///< number of messages that a replay has to simulate
+  std::size_t schedules = 0;  ///< bytes of the schedules of the rank with the largest ones
+  bool by_alike = false;      ///< true: only one host was counted, because all others do the same
+  bool whole = true;          ///< false: there were too many steps, so `counts` are those of the first ranks only
 };
 
-/// Counts at most about so many steps. Takes about 10 ns for each.
+/// Counts the call, but stops after about `most_steps` steps. Takes about 10 ns for each step.
 Counted count(const model::Collective& call, std::size_t most_steps);
 
-/// Messages in all.
+/// Returns the number of messages of all levels.
 inline std::size_t messages_of(const model::Counts& counts) noexcept {
   return counts.messages[0] + counts.messages[1] + counts.messages[2];
 }

@@ -19,7 +19,7 @@ std::string json_text(std::string_view text) {
   return safe + '"';
 }
 
-/// The call: the beginning of the object, which the caller goes on with.
+/// Returns the call as the beginning of a JSON object; the caller appends the rest.
 std::string call_numbers(const Request& request) {
   const Hosts& hosts = *request.hosts;
   const model::Network& net = request.network;
@@ -63,7 +63,7 @@ std::string row_numbers(const Row& row, const Verdict* verdict) {
       verdict == nullptr ? "null" : json_text(verdict->text));
 }
 
-/// "[a, b]" of what `text` makes of each.
+/// Returns "[a, b]", where `text` converts each value.
 template <typename Values, typename Make>
 std::string list_of(const Values& values, Make text) {
   std::string list;

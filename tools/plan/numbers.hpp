@@ -1,4 +1,4 @@
-// Numbers: all that `tutti plan` knows, as JSON.
+// Numbers: all results of `tutti plan` as JSON.
 #pragma once
 
 #include <span>
@@ -10,7 +10,8 @@
 
 namespace tutti::planning {
 
-/// Times in seconds, sizes in bytes. What is not known is null. Verdicts are those of the rows; none: not checked.
+/// Returns the results as JSON. Times are in seconds, sizes in bytes; unknown values are null. `verdicts` are those of
+/// the rows, in the same order; empty if nothing was checked.
 std::string numbers(const Request& request, std::span<const Row> rows, std::span<const Verdict> verdicts);
 std::string numbers(const Request& request, const Sweep& sweep);
 

@@ -86,7 +86,7 @@ void print_counted(const Row& row) {
   fmt::print("folds      {}, copies {}\n", bytes_text(counts.folded), bytes_text(counts.copied));
 }
 
-/// What formulas say where there are too many steps to count.
+/// Prints the results of formulas, for calls with too many steps to count.
 void print_formulas(const Row& row) {
   const Cost cost = cost_of(*row.algorithm, row.call.shape);
   fmt::print("rounds     {} in a lane, by its formula\n", count_text(static_cast<std::size_t>(cost.rounds)));
@@ -179,14 +179,14 @@ void print_page(const Request& request, const Row& row, const Verdict& verdict, 
 
 namespace {
 
-/// A cell of the table of algorithms: what is between hosts, by counting or by the formula.
+/// Returns a cell of the table of algorithms: the bytes between hosts, counted or by formula.
 std::string between_text(const Row& row) {
   if (row.counted.whole) return bytes_text(row.counts().bytes[1] + row.counts().bytes[2]);
   if (row.algorithm->crossing == nullptr) return "-";
   return bytes_text(crossing_of(*row.algorithm, row.call.shape).total * row.call.width);
 }
 
-/// Likewise, what is between racks.
+/// Returns a cell with the bytes between racks.
 std::string beyond_text(const Row& row) { return row.counted.whole ? bytes_text(row.counts().bytes[2]) : "-"; }
 
 std::size_t rounds_of(const Row& row) {
@@ -199,11 +199,11 @@ std::string with_host(const Request& request, int rank) {
   return fmt::format("{} (host {})", rank, request.hosts->host_of(rank));
 }
 
-/// to_string(step), with the host of the peer.
+/// Returns to_string(step), with the peer's host added.
 std::string step_text(const Request& request, const Step& step) {
   std::string text = to_string(step);
   if (step.peer < 0) return text;
-  const std::size_t at = text.find(' ') + 1;  // behind the verb is the peer
+  const std::size_t at = text.find(' ') + 1;  // the peer follows the verb
   return text.replace(at, std::to_string(step.peer).size(), with_host(request, step.peer));
 }
 

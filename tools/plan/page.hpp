@@ -1,4 +1,4 @@
-// Page: what `tutti plan` prints.
+// Page: the text output of `tutti plan`.
 #pragma once
 
 #include <span>
@@ -9,22 +9,22 @@
 
 namespace tutti::planning {
 
-/// "allreduce of 1 MiB (262,144 f32), 64 ranks on 8 hosts of 8, in blocks".
+/// Returns "allreduce of 1 MiB (262,144 f32), 64 ranks on 8 hosts of 8, in blocks".
 std::string title(const Request& request);
 
-/// The same for a sweep: "allreduce of 8 B to 256 MiB, 64 ranks on 8 hosts of 8, in blocks".
+/// Returns the title of a sweep: "allreduce of 8 B to 256 MiB, 64 ranks on 8 hosts of 8, in blocks".
 std::string sweep_title(const Request& request);
 
-/// The call and the network, as every output begins.
+/// Prints the call and the network, with which every output begins.
 void print_call(const Request& request);
 
-/// All about one algorithm, on one screen; `ranking` says why it is chosen, null: it was named.
+/// Prints everything about one algorithm, on one screen. `ranking` tells why it was chosen; null if the user named it.
 void print_page(const Request& request, const Row& row, const Verdict& verdict, const Ranking* ranking);
 
-/// A line for each algorithm, with its verdict, if there are any.
+/// Prints a line for each algorithm, with its verdict if `verdicts` is not empty.
 void print_ranking(const Request& request, const Ranking& ranking, std::span<const Verdict> verdicts);
 
-/// The rounds of one rank, or of all, in the request's lane. Throws Error{invalid} if there are not so many lanes.
+/// Prints the rounds of one rank, or of all, in the request's lane. Throws Error{invalid} if the lane does not exist.
 void print_rounds(const Request& request, const Row& row);
 
 }  // namespace tutti::planning

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int most_ranks = 1 << 20;
 
-/// The flags as they were given, where their values are not yet checked.
+/// The texts of the flags, whose values are not yet checked.
 struct Words {
   std::string kind, bytes = "1M", layout = "blocks", dtype = "f32", net, rank;
   int ranks = 0, hosts = 0, racks = 1, root = 0;
@@ -144,7 +144,7 @@ class Reader {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Levels, one a line, without comments, as parse_network() takes them.
+  /// Converts levels, one per line with comments, to the form that parse_network() parses.
   static std::string joined(const std::string& text) {
     std::istringstream lines(text);
     std::string levels;
@@ -155,7 +155,7 @@ class Reader {
     return levels;
   }
 
-  /// Reads a file that has a sentence "network: ...", as measured rules do, or levels alone.
+  /// Reads a network from a file: from its line "network: ..." if it has measured rules, or from levels alone.
   model::Network network_of_file() const {
     const std::string text = text_of_file();
     try {
@@ -194,7 +194,7 @@ class Reader {
     const bool is_known = known != model::named_networks().end();
     const bool is_path = wanted.find('/') != std::string::npos && wanted.find(' ') == std::string::npos;
     const bool is_file = !is_known && (is_path || std::filesystem::exists(wanted));
-    if (wanted.empty())  // as for communicators of this machine
+    if (wanted.empty())  // the network that communicators on this machine use
       request.network = rules::network_of(settings, read_tuning(settings));
     else
       request.network = is_file ? network_of_file() : network_of_text();
@@ -234,7 +234,7 @@ class Reader {
       fail("--svg and --json would write to one place: name two");
   }
 
-  /// What does not go together.
+  /// Throws for flags that cannot be combined.
   void check_together(const Request& request) const {
     const bool rounds = request.rank || request.all_ranks, sweep = !request.sweep.empty();
     if (!rounds && app_.count("--lane") > 0)

@@ -1,4 +1,4 @@
-// Request: what the flags of `tutti plan` ask for.
+// Request: the values of the flags of `tutti plan`.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace tutti::planning {
 
-/// How ranks lie on hosts: in blocks of equal or nearly equal sizes, in turns, or blocks of given sizes. Hosts lie in
-/// racks in blocks of equal or nearly equal sizes.
+/// How ranks are placed on hosts: in blocks of equal or nearly equal sizes, in turns, or in blocks of given sizes.
+/// Hosts are placed in racks in blocks of equal or nearly equal sizes.
 struct Layout {
   enum class Order { blocks, turns, listed } order = Order::blocks;
-  std::vector<int> sizes = {};  ///< of the hosts, where they are listed
-  int racks = 1;                ///< no more than there are hosts
+  std::vector<int> sizes = {};  ///< ranks of each host, for Order::listed
+  int racks = 1;                ///< number of racks, at most the number of hosts
 
   std::shared_ptr<const Hosts> hosts(int ranks, int hosts) const;
 };
@@ -30,33 +30,33 @@ struct Request {
   DType dtype = DType::f32;
   Layout layout;
   std::shared_ptr<const Hosts> hosts;
-  Shape shape;  ///< of rank 0, with the hosts
+  Shape shape;  ///< the shape of rank 0, with the hosts
   model::Network network;
-  std::string network_name;           ///< empty: it has none
+  std::string network_name;           ///< empty: the network has no name
   std::string algorithm = "chosen";   ///< a name, "all" or "chosen"
-  std::size_t lanes = 0;              ///< 0: as the model says
-  model::Limits limits;               ///< of lanes, as in the settings
+  std::size_t lanes = 0;              ///< number of lanes; 0: as the model chooses
+  model::Limits limits;               ///< limits of lanes, from the settings
   std::optional<int> rank;            ///< whose rounds are printed
   std::size_t lane = 0;               ///< whose rounds are printed
-  bool all_ranks = false;             ///< prints those of all
-  int steps = 24;                     ///< the most rounds that are printed of a rank
-  bool check = false, whole = false;  ///< whole: whatever it costs
-  std::string sweep;                  ///< empty, "bytes", "ranks" or "hosts"
-  bool by_replay = false;             ///< the costs of the sweep
+  bool all_ranks = false;             ///< print the rounds of all ranks
+  int steps = 24;                     ///< the largest number of rounds printed of one rank
+  bool check = false, whole = false;  ///< whole: replay and check at any cost
+  std::string sweep;                  ///< what is swept: "bytes", "ranks" or "hosts"; empty: nothing
+  bool by_replay = false;             ///< costs of a sweep come from replays
   std::string svg_file, json_file;
-  std::string rule;  ///< that a job takes before it chooses by cost; empty: none
-  std::string note;  ///< what was changed of the request; empty: nothing
+  std::string rule;  ///< the rule that a job would apply before it chooses by cost; empty: none
+  std::string note;  ///< how the request was changed; empty: not at all
 
   std::size_t width() const noexcept { return size_of(dtype); }
-  std::size_t bytes() const noexcept { return shape.count * width(); }  ///< of the buffer, or of one block
-  bool has_blocks() const noexcept;  ///< whether `bytes` are those of one rank's block
+  std::size_t bytes() const noexcept { return shape.count * width(); }  ///< bytes of the buffer, or of one block
+  bool has_blocks() const noexcept;                                     ///< true: `bytes` are those of one rank's block
 };
 
-/// Throws Error{invalid} with one line that says what to do, and tools::Finished after --help.
+/// Parses the flags. Throws Error{invalid} with one line that says what to do, and tools::Finished after --help.
 Request parse_request(const std::vector<std::string>& arguments);
 
-/// The same call with so many bytes, ranks or hosts. With other ranks, the number of hosts stays; with other hosts,
-/// the ranks of each.
+/// Return the same call with another number of bytes, ranks or hosts. With another number of ranks, the number of hosts
+/// stays; with another number of hosts, the ranks of each host stay.
 Request with_bytes(Request request, std::size_t bytes);
 Request with_ranks(Request request, int ranks, int hosts);
 

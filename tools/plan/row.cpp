@@ -12,7 +12,7 @@
 namespace tutti::planning {
 namespace {
 
-/// Steps that are counted for each message that may be replayed: a send, its receive, and some that are local.
+/// How many steps are counted for each message that may be replayed: a send, its receive, and some local steps.
 constexpr std::size_t steps_a_message = 5;
 
 model::Collective call_of(const Request& request, const Algorithm& algorithm, const Lanes& lanes, std::size_t at_once) {
@@ -20,7 +20,7 @@ model::Collective call_of(const Request& request, const Algorithm& algorithm, co
       .algorithm = &algorithm, .shape = request.shape, .width = request.width(), .lanes = lanes, .max_lanes = at_once};
 }
 
-/// Cut into the lanes of the request, or those of the least estimate.
+/// Returns the call, cut into the lanes of the request, or into those with the least estimate.
 model::Collective cut_call(const Request& request, const Algorithm& algorithm) {
   const Shape& shape = request.shape;
   const std::size_t width = request.width();
@@ -108,7 +108,7 @@ void weigh_all(Ranking& ranking, const Request& request, std::size_t of_chosen, 
 
 std::string why_not_replayed(const Row& row) {
   const std::string messages = (row.counted.whole ? "" : "more than ") + count_text(row.counted.played);
-  const double seconds = 4e-6 * static_cast<double>(row.counted.played);  // where there are many ranks
+  const double seconds = 4e-6 * static_cast<double>(row.counted.played);  // measured with many ranks
   return fmt::format("not replayed: {} messages{}; --whole replays them, in about {} s", messages,
                      row.counted.by_alike ? " of one host, as all do the same," : "",
                      count_text(static_cast<std::size_t>(std::ceil(seconds))));

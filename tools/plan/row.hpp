@@ -1,4 +1,4 @@
-// Row: one algorithm for the call that is planned, and what is known of it.
+// Row: one algorithm for the planned call, with its results.
 #pragma once
 
 #include <cstddef>
@@ -16,42 +16,43 @@ namespace tutti::planning {
 struct Row {
   const Algorithm* algorithm = nullptr;
   model::Collective call;
-  std::optional<double> estimate = {};  ///< seconds, by the closed formula
+  std::optional<double> estimate = {};  ///< seconds by the closed formula; nullopt if the algorithm has none
   Counted counted = {};
   std::optional<model::Outcome> replay = {};
   bool chosen = false;
 
-  /// The counts of the replay, where there is one, or else those of the schedules.
+  /// Returns the counts of the replay if there is one, otherwise those of the schedules.
   const model::Counts& counts() const noexcept { return replay ? replay->counts : counted.counts; }
-  /// The time of the replay, or else the estimate; nullopt: there is neither.
+  /// Returns the time of the replay, otherwise the estimate; nullopt if there is neither.
   std::optional<double> seconds() const noexcept { return replay ? replay->seconds : estimate; }
 };
 
-/// Messages that are replayed without --whole: of one algorithm, and of all that are ranked together but the chosen.
+/// The largest numbers of messages that are replayed without --whole: of one algorithm; and of all ranked algorithms
+/// together, without the chosen one.
 inline constexpr std::size_t most_replayed = 3'000'000, most_replayed_of_all = 2'000'000;
 
-/// All algorithms that fit: those with a formula first, by their estimates, then the others by name. One is chosen: the
-/// first; where none has a formula, the fastest by replay among those that `most` messages are enough for. No other
-/// one is replayed yet, and none is counted.
+/// All algorithms that fit the call: first those with a formula, by their estimates, then the others by name. The first
+/// is chosen, and nothing is counted or replayed yet. If none has a formula, rank_all() counts all rows and replays
+/// those with at most `most` messages; then the fastest of these is chosen, or the first row if there are none.
 struct Ranking {
   std::vector<Row> rows;
-  bool by_replay = false;  ///< chosen so
+  bool by_replay = false;  ///< true: the choice was made by replay
   const Row& chosen() const;
 };
 Ranking rank_all(const Request& request, std::size_t most = most_replayed);
 
-/// The row of one algorithm.
+/// Returns the row of one algorithm.
 Row row_of(const Request& request, const Algorithm& algorithm);
 
-/// Counts the row, and replays it if that takes at most `most` messages.
+/// Counts the messages of the row, and replays it if there are at most `most`.
 void weigh(Row& row, const Request& request, std::size_t most = most_replayed);
 
-/// Weighs all rows, and sorts them by their seconds(). The chosen one is replayed if that takes at most `of_chosen`
-/// messages, then those that take fewest, until they are more than `of_others` together.
+/// Weighs all rows, and sorts them by their seconds(). Replays the chosen row if it has at most `of_chosen` messages,
+/// then the rows with the fewest messages, as long as these have at most `of_others` messages together.
 void weigh_all(Ranking& ranking, const Request& request, std::size_t of_chosen = most_replayed,
                std::size_t of_others = most_replayed_of_all);
 
-/// Why the row has no replay, and how to have one.
+/// Says why the row has no replay, and how to get one.
 std::string why_not_replayed(const Row& row);
 
 model::Bound bound_of(const Request& request);

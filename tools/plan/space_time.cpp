@@ -24,11 +24,11 @@ constexpr const char* fold_colour = plot::colours_on_any[2];
 using Svg = std::back_insert_iterator<std::string>;
 
 const char* colour_of(model::Level level) {
-  static constexpr int colours[model::levels] = {0, 1, 3};  // 2: folds
+  static constexpr int colours[model::levels] = {0, 1, 3};  // colour 2 is for folds
   return plot::colours_on_any[colours[static_cast<int>(level)]];
 }
 
-/// Which lane on the paper each rank has: those of a host lie together.
+/// The vertical position of each rank in the picture. Ranks of the same host are neighbours.
 class Rows {
  public:
   explicit Rows(const Hosts& hosts) : hosts_(hosts), place_(hosts.host().size()) {
@@ -48,7 +48,7 @@ class Rows {
   const Hosts& hosts_;
   std::vector<int> place_;
   double height_ = 0;
-  static constexpr double gap_ = 6;  // between hosts
+  static constexpr double gap_ = 6;  // the gap between two hosts
 };
 
 void check_size(const Request& request, const Row& row) {
@@ -82,7 +82,7 @@ void draw_ranks(const Request& request, const Rows& rows, Svg out) {
   fmt::format_to(out, "</g>\n");
 }
 
-/// Times on the paper, in us.
+/// The horizontal axis of times, in us.
 class Times {
  public:
   explicit Times(double seconds) : axis_(plot::Axis::linear(0, seconds * 1e6, 8)) {}
@@ -103,7 +103,7 @@ class Times {
   plot::Axis axis_;
 };
 
-/// Two strokes of an arrow's head at the end of a line.
+/// Draws the two strokes of an arrow's head at the end of a line.
 void draw_head(double x0, double y0, double x, double y, Svg out) {
   const double length = std::hypot(x - x0, y - y0);
   if (length < 1) return;
@@ -112,7 +112,7 @@ void draw_head(double x0, double y0, double x, double y, Svg out) {
                  x - dx + 0.5 * dy, y - dy - 0.5 * dx);
 }
 
-/// One path for the messages of each level and one for the folds, so that the file stays small.
+/// Draws one path for the messages of each level, and one for the folds, so that the file stays small.
 void draw_messages(const std::vector<model::Message>& messages, const Rows& rows, const Times& times, Svg out) {
   const bool many = messages.size() > 1000;
   std::string dots;

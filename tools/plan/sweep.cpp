@@ -10,7 +10,7 @@
 namespace tutti::planning {
 namespace {
 
-constexpr std::size_t most_swept = 1'000'000;  // messages of one value: seconds
+constexpr std::size_t most_swept = 1'000'000;  // messages replayed for one value; takes seconds
 
 std::vector<std::size_t> values_of(const Request& request) {
   std::vector<std::size_t> values;
@@ -25,7 +25,7 @@ std::vector<std::size_t> values_of(const Request& request) {
   return values;
 }
 
-/// The request for one value of the sweep.
+/// Returns the request for one value of the sweep.
 Request at(const Request& request, std::size_t value) {
   if (request.sweep == "bytes") return with_bytes(request, value);
   const int hosts = request.hosts->count(), number = static_cast<int>(value);
@@ -67,7 +67,7 @@ std::string value_text(const Sweep& sweep, std::size_t value) {
 
 namespace {
 
-/// The time of the chosen one divided by the least replay; "-" if it has none.
+/// Returns the chosen algorithm's time divided by the least replay; "-" if it has no replay.
 std::string chosen_by_best(const Sweep& sweep, std::size_t i) {
   const Sweep::Cell& chosen = sweep.lines[sweep.chosen[i]].cells[i];
   if (!chosen.seconds || !chosen.replayed) return "-";

@@ -12,29 +12,29 @@ namespace tutti::planning {
 
 struct Sweep {
   struct Cell {
-    std::optional<double> seconds = {};  ///< nullopt: it does not fit, or there is neither formula nor replay
-    bool replayed = false;               ///< else estimated
+    std::optional<double> seconds = {};  ///< nullopt: the algorithm does not fit, or has neither formula nor replay
+    bool replayed = false;               ///< true: by replay; false: an estimate
   };
   struct Line {
     std::string_view algorithm;
     std::vector<Cell> cells;  ///< one for each value
   };
   std::string axis;                 ///< "bytes", "ranks", "hosts"
-  std::vector<std::size_t> values;  ///< along it
-  std::vector<Line> lines;          ///< by name
-  std::vector<std::size_t> chosen;  ///< for each value, which line
+  std::vector<std::size_t> values;  ///< values of the axis
+  std::vector<Line> lines;          ///< sorted by name
+  std::vector<std::size_t> chosen;  ///< for each value, the index of the chosen line
   bool by_replay = false;
-  std::vector<double> bounds;  ///< for each value, in seconds
+  std::vector<double> bounds;  ///< for each value, the lower bound in seconds
 };
 
-/// Bytes from 8 B to 256 MiB, or powers of 2 up to the ranks or hosts of the request; a root beyond them is their last
-/// rank. Costs are estimates, and replays where there is no formula; with --replay the other way round: replays, and
-/// estimates where there are too many messages. The chosen one is that of the least estimate in both.
+/// Computes the sweep: bytes from 8 B to 256 MiB, or powers of 2 up to the request's ranks or hosts. If a root is
+/// larger than all ranks, the last rank is the root. Costs are estimates, or replays for algorithms without a formula.
+/// With --replay, costs are replays, or estimates if there are too many messages. The least estimate is always chosen.
 Sweep sweep(const Request& request);
 
 void print_sweep(const Request& request, const Sweep& sweep);
 
-/// "64 KiB" for bytes, else "65,536".
+/// Returns "64 KiB" for bytes, otherwise "65,536".
 std::string value_text(const Sweep& sweep, std::size_t value);
 
 }  // namespace tutti::planning

@@ -27,7 +27,7 @@ struct Scales {
 Scales scales_of(const Sweep& sweep) {
   double least = std::numeric_limits<double>::infinity(), most = 0;
   const auto take = [&](double seconds) {
-    if (seconds <= 0) return;  // one rank alone; a logarithm has no place for it
+    if (seconds <= 0) return;  // the cost of a single rank; a logarithmic axis has no zero
     least = std::min(least, seconds);
     most = std::max(most, seconds);
   };
@@ -64,9 +64,9 @@ void draw_grid(const Sweep& sweep, const Scales& scales, Text out) {
                  sweep.by_replay ? "time, by replay" : "time, estimated");
 }
 
-/// The points of one line, where it has a place.
+/// A point of one line, at a value for which the line has a cost.
 struct Point {
-  std::size_t value;  // which
+  std::size_t value;  // index of the value
   double x, y;
 };
 
@@ -85,7 +85,7 @@ std::string path_of(const std::vector<Point>& points) {
   return path;
 }
 
-/// One algorithm: a thin line, with a large dot at each value where it is the chosen one.
+/// Draws one algorithm: a thin line, with a large dot at each value for which the algorithm is chosen.
 void draw_line(const Sweep& sweep, std::size_t index, const std::vector<Point>& points, Text out) {
   const char* const colour = plot::colours_on_any[index % plot::colours_on_any.size()];
   fmt::format_to(out, "<path fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"{} d=\"{}\"/>\n", colour,
@@ -109,7 +109,7 @@ void draw_bound(const Sweep& sweep, const Scales& scales, Text out) {
                  path_of(points));
 }
 
-/// The names at the lines' ends.
+/// Draws the names at the lines' ends.
 void draw_names(const std::vector<std::string>& names, const std::vector<Point>& ends, Text out) {
   std::vector<double> wanted;
   for (const Point& end : ends) wanted.push_back(end.y);

@@ -1,4 +1,4 @@
-// Text: times, bytes and counts as a person reads them.
+// Text: times, bytes and counts as text for people.
 #pragma once
 
 #include <cstddef>

@@ -12,19 +12,19 @@ namespace {
 
 constexpr int most_unasked_ranks = 1024;
 constexpr std::size_t most_unasked_messages = 100'000;
-constexpr std::size_t most_elements = std::size_t{32} << 20;  // of all ranks' buffers, 8 bytes each
+constexpr std::size_t most_elements = std::size_t{32} << 20;  // in the buffers of all ranks together, 8 bytes each
 
-/// Elements of the buffers of all ranks, for each element of a block or buffer.
+/// Returns the elements in the buffers of all ranks, for each element of a block or buffer.
 std::size_t elements_of_all(const Request& request) {
   const auto ranks = static_cast<std::size_t>(request.shape.size);
   const std::size_t in = blocks_in(request.kind, request.shape.size),
                     out = blocks_out(request.kind, request.shape.size);
-  const std::size_t scratch = std::max(in, out);  // about
+  const std::size_t scratch = std::max(in, out);  // an approximation
   if (has_root(request.kind)) return ranks * (2 + (scratch == 1 ? 1 : 0)) + in + out;
   return ranks * (in + out + scratch);
 }
 
-/// The call with fewer elements and lanes, if a lane has too many of them.
+/// Returns the call with fewer elements and lanes, if its lanes have too many elements.
 model::Collective made_small(const model::Collective& call, const Request& request) {
   const std::size_t fitting = std::max<std::size_t>(most_elements / elements_of_all(request), 1);
   if (call.lanes.count <= fitting) return call;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double roundness[] = {1, 2, 5};
 
-/// The number of decimals that distinguish multiples of `step`.
+/// Returns the number of decimals that distinguish multiples of `step`.
 int digits_of(double step) { return std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 9); }
 
 double step_of(double range, int parts) {

@@ -1,4 +1,4 @@
-// Axis: the range of one direction of a plot, with ticks at round numbers.
+// Axis: the range of the horizontal or vertical direction of a plot, with ticks at round numbers.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ struct Tick {
 
 class Axis {
  public:
-  /// From a round number at or below `least` to one at or above `most`, with about `parts` intervals of 1, 2 or 5 times
-  /// a power of 10. A single value gets some space around it.
+  /// Returns an axis from a round number at or below `least` to one at or above `most`, with about `parts` intervals of
+  /// 1, 2 or 5 times a power of 10. A single value gets some space around it.
   static Axis linear(double least, double most, int parts = 5);
 
-  /// Between powers of 10 or, for a small range, 1, 2 and 5 times these. `least` must be positive.
+  /// Returns an axis between powers of 10 or, for a small range, 1, 2 and 5 times these. `least` must be positive.
   static Axis logarithmic(double least, double most);
 
-  /// From `least` to `most`, with ticks at powers of 2, at most `ticks` of them. A single value gets some space around
-  /// it. `least` must be positive.
+  /// Returns an axis from `least` to `most` with at most `ticks` ticks, at powers of 2. A single value gets some space
+  /// around it. `least` must be positive.
   static Axis powers_of_two(double least, double most, std::size_t ticks);
 
   /// The position of a value: 0 at the start of the axis, 1 at its end.
@@ -37,7 +37,7 @@ class Axis {
   std::vector<Tick> ticks_;
 };
 
-/// `value` with `digits` decimals; from 10,000 on in thousands (k), from 1,000,000 on in millions (M).
+/// Formats `value` with `digits` decimals: from 10,000 on in thousands (k), from 1,000,000 on in millions (M).
 std::string short_number(double value, int digits);
 
 }  // namespace tutti::plot

@@ -27,7 +27,7 @@ class Table {
       std::vector<double> row;
       for (const std::string& cell : cells(line)) {
         char* end = nullptr;
-        // an empty cell: the epoch had no validation
+        // an empty cell means that the epoch had no validation
         row.push_back(cell.empty() ? std::numeric_limits<double>::quiet_NaN() : std::strtod(cell.c_str(), &end));
         if (!cell.empty() && *end != 0) refuse(number, "'" + cell + "' is no number");
       }
@@ -42,7 +42,7 @@ class Table {
     if (found == names_.end()) throw Error(Code::invalid, file_.string() + ": has no column '" + name + "'");
     return static_cast<std::size_t>(found - names_.begin());
   }
-  /// Leaves out values that are not finite.
+  /// Returns points of the columns; omits values that are not finite.
   Points points(const std::string& x, std::size_t y, double factor = 1) const {
     Points found;
     const std::size_t at = column(x);

@@ -10,15 +10,15 @@ namespace tutti::plot {
 
 using Points = std::vector<std::pair<double, double>>;  ///< (epoch, value)
 
-/// Values by epoch. Validations within an epoch lie between whole numbers.
+/// Values by epoch. Validations within an epoch have positions between whole numbers.
 struct History {
   std::string name;  ///< the folder
   Points train_loss = {}, held_out_loss = {}, samples_per_second = {};
   std::string metric = {};  ///< name of the first metric, for example "accuracy"
-  Points values = {};       ///< of the metric; accuracies in percent
+  Points values = {};       ///< values of this metric; accuracies in percent
 };
 
-/// Reads metrics.csv and, if there is one, validations.csv. Throws Error{invalid} naming the file.
+/// Reads metrics.csv and, if there is one, validations.csv of a run. Throws Error{invalid} that names the file.
 History read_history(const std::filesystem::path& run);
 
 }  // namespace tutti::plot

@@ -32,7 +32,7 @@ struct Panel {
 
 using Out = std::back_insert_iterator<std::string>;
 
-/// Minimum and maximum of a coordinate over all curves.
+/// Returns the minimum and maximum of a coordinate over all curves.
 template <class Coordinate>
 std::pair<double, double> range_of(const std::vector<Curve>& curves, Coordinate coordinate) {
   double least = 0, most = 0;
@@ -93,13 +93,13 @@ void draw_curve(const Panel& panel, const Curve& curve, Out& out) {
                  "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\""
                  "{}/>\n",
                  line, colour, curve.dashed ? " stroke-dasharray=\"5 3\"" : "");
-  if (!curve.points.empty())  // a run of one epoch is a point
+  if (!curve.points.empty())  // marks the end; a run of one epoch has nothing but this point
     fmt::format_to(out, "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n", x, y, colour);
 }
 
-/// For example "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
+/// Returns a line such as "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
 std::string summary(const History& run) {
-  double seconds = 0;  // seconds per sample, summed over the epochs, which have equally many
+  double seconds = 0;  // sum of the seconds per sample of each epoch; all epochs have equally many samples
   for (const auto& point : run.samples_per_second) seconds += 1 / point.second;
   const double speed = static_cast<double>(run.samples_per_second.size()) / seconds;
   std::string text = run.name + ": ";

@@ -8,7 +8,7 @@
 
 namespace tutti::plot {
 
-/// SVG with the panels side by side, one colour for each run, and a legend with each run's best value below.
+/// Returns SVG with the panels side by side, one colour for each run, and a legend with each run's best value below.
 std::string picture(std::span<const History> runs);
 
 }  // namespace tutti::plot

@@ -29,7 +29,7 @@ std::vector<double> moved_apart(std::span<const double> wanted, double least, do
   std::vector<double> places(wanted.size());
   double next = least;
   for (const std::size_t i : order) next = (places[i] = std::max(wanted[i], next)) + gap;
-  double limit = most;  // moves what is beyond it back
+  double limit = most;  // moves names beyond `most` back
   for (auto i = order.rbegin(); i != order.rend(); ++i) limit = (places[*i] = std::min(places[*i], limit)) - gap;
   return places;
 }

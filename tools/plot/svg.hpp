@@ -1,4 +1,4 @@
-// What pictures share: colours, text, and names beside lines.
+// Common parts of pictures: colours, text, and names beside lines.
 #pragma once
 
 #include <array>
@@ -13,13 +13,13 @@ namespace tutti::plot {
 /// Ito).
 inline constexpr std::array<const char*, 8> colours_on_any = {"#0f7fc4", "#d55e00", "#009e73", "#cc6699",
                                                               "#b8860b", "#7f6fd0", "#808080", "#2aa5b8"};
-/// For text and axes on such pages.
+/// The colour of text and axes, visible on white and black pages.
 inline constexpr const char* ink_on_any = "#7a828c";
 
-/// Without what has a meaning in XML, and without control characters.
+/// Returns the text without control characters; replaces &, <, > and " by XML entities.
 std::string escaped(std::string_view text);
 
-/// The places of names whose lines end at `wanted`, moved apart by `gap` between `least` and `most`.
+/// Returns positions for names whose lines end at `wanted`: at least `gap` apart, between `least` and `most`.
 std::vector<double> moved_apart(std::span<const double> wanted, double least, double most, double gap);
 
 }  // namespace tutti::plot

@@ -6,13 +6,13 @@
 
 namespace tutti::tools {
 
-/// Numeric addresses of this host's interfaces that are up, loopback last, without link-local IPv6 addresses.
+/// Returns numeric addresses of this host's interfaces that are up: loopback last, no link-local IPv6 addresses.
 std::vector<std::string> own_addresses();
 
-/// URL of a store, for example "tcp://10.0.0.1:4711" or "tcp://[fd00::1]:4711".
+/// Returns the URL of a store, for example "tcp://10.0.0.1:4711" or "tcp://[fd00::1]:4711".
 std::string store_url(const std::string& host, int port);
 
-/// True if `name` is this host: localhost, 127.0.0.1, ::1, or the host's name with or without its domain.
+/// Returns true if `name` is this host: localhost, 127.0.0.1, ::1, or the host's name with or without its domain.
 bool is_this_host(const std::string& name);
 
 }  // namespace tutti::tools

@@ -74,13 +74,13 @@ void Branches::serve(const Up& up) {
   for (const std::size_t index : std::exchange(touched_, {})) look(index, up);
 }
 
-/// Takes what a link has, sends its heartbeat, and finds out whether it is lost.
+/// Handles a link's frames, sends its heartbeat, and checks whether it is lost.
 void Branches::look(std::size_t index, const Up& up) {
   HostLink& link = links_[index];
   take(index, up);
   link.keep_alive(silence_);
   if (link.usable()) {
-    if (link.closed()) link.read_error();  // which may say why
+    if (link.closed()) link.read_error();  // stderr may explain the loss
     if (const std::string why = link.lost(silence_, start_patience_); !why.empty()) {
       leave(index, true);
       const Branch& branch = link.branch();

@@ -1,4 +1,4 @@
-// Branches: the agents that this process has started, each with the hosts below it; of the launcher, and of an agent.
+// Branches: the agents that this process has started, each with the hosts below it. Used by the launcher and by agents.
 #pragma once
 
 #include <deque>
@@ -15,45 +15,46 @@
 
 namespace tutti::tools {
 
-/// Which hosts are to be started, of those in job.hosts.
+/// The hosts of job.hosts that are to be started.
 struct Below {
-  std::size_t first = 0;      ///< place of job.hosts.front() in the tree's order
-  std::vector<Branch> parts;  ///< by place
-  std::size_t leaves = 0;     ///< so many of the parts are this host by other names, which need no remote start
+  std::size_t first = 0;      ///< place of job.hosts.front() in the order of the tree
+  std::vector<Branch> parts;  ///< the branches, in ascending order of places
+  std::size_t leaves = 0;     ///< how many of the parts are this host by other names; they need no remote start
 };
 
 class Branches {
  public:
   using Up = std::function<void(Frame&&)>;
 
-  /// `guard` watches the remote starts, `error` takes what they write to stderr; both must outlive this. Throws
+  /// `guard` watches the remote starts. `error` takes what they write to stderr. Both must outlive this object. Throws
   /// Error{resource}.
   Branches(Guard& guard, Sink& error) : guard_(guard), error_(error) {}
 
-  /// Starts an agent for every branch, and tells each what to run. After a Trouble call kill().
+  /// Starts an agent for every branch, and sends each the job. If a Trouble is returned, call kill().
   std::optional<Trouble> start(const Job& job, Below below, const std::string& folder);
   bool empty() const noexcept { return links_.empty(); }
 
-  /// Tells all agents that are left.
+  /// Sends a frame to all agents that are left.
   void say(const Frame& frame);
-  /// Tells the agent on the way to the rank. Returns false if that is not below, or lost.
+  /// Sends a frame to the agent on the way to the rank. Returns false if the rank is not below, or is lost.
   bool say_to(int rank, const Frame& frame);
 
-  /// Readable while serve() has something to read or can write.
+  /// A descriptor that is readable while serve() has something to read or to write.
   int fd() const noexcept { return waits_.fd(); }
-  /// When serve() is to be called at the latest.
+  /// The time by which serve() must be called.
   Deadline next_look() const;
-  /// Reads and writes without blocking, sends heartbeats and looks for losses. Passes on what can be true of ranks and
-  /// hosts, and Say::lost and Say::refused for what it finds itself; ready, alive and goodbye stay here.
+  /// Reads and writes without blocking, sends heartbeats, and detects lost branches. Calls `up` with frames about ranks
+  /// and hosts that Claims has accepted, and with Say::lost and Say::refused for what it detects itself. Frames ready,
+  /// alive and goodbye stay here.
   void serve(const Up& up);
-  /// True if `pid` is an agent of here or its remote start, which `status` from waitpid() is about.
+  /// Handles waitpid()'s `status` for `pid`. Returns true if `pid` is an agent of this host or a remote start.
   bool reaped(pid_t pid, int status);
 
-  /// All branches are ready.
+  /// True if all branches are ready.
   bool ready() const noexcept { return ready_ == links_.size(); }
-  /// All have said goodbye, or are lost.
+  /// True if all branches have said goodbye or are lost.
   bool over() const noexcept { return over_ == links_.size(); }
-  /// Kills the remote starts and closes the channels, which ends what is below.
+  /// Kills the remote starts and closes the channels; the agents below then end.
   void kill();
   std::vector<pid_t> pids() const;
 
@@ -71,10 +72,10 @@ class Branches {
   Readiness waits_;
   std::optional<Claims> claims_;
   Links links_;
-  std::vector<std::size_t> touched_;  ///< links at which serve() is to look
+  std::vector<std::size_t> touched_;  ///< links that serve() has to check
   std::size_t ready_ = 0, over_ = 0;
   double silence_ = 0, start_patience_ = 0;
-  bool error_full_ = false;  ///< stderr has not been read for a while, as nobody takes it
+  bool error_full_ = false;  ///< the agents' stderr has not been read for a while, because `error_` is full
   Deadline next_look_ = never;
 };
 

@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are written as they lie in memory");
 
 constexpr std::size_t header_bytes = 17, most_text = 64 << 20;
-constexpr std::size_t most_before_greeting = 1 << 20;  // of a login shell
+constexpr std::size_t most_before_greeting = 1 << 20;  // bytes of a login shell's output
 constexpr std::size_t longest_greeting = 256;
 
 void make_non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
@@ -85,12 +85,12 @@ bool Channel::receive() {
     in_text_.append({block, static_cast<std::size_t>(n)});
     heard_ = Clock::now();
     if (static_cast<std::size_t>(n) < sizeof block) return true;
-    if (in_text_.size() > most_text || !greeted_) return true;  // next() first has to consume some of it
+    if (in_text_.size() > most_text || !greeted_) return true;  // next() must consume some of it first
   }
   return false;
 }
 
-/// Keeps of what is no greeting as much as one may begin in.
+/// Searches for the greeting; keeps only the end of other text, in which a greeting may begin.
 bool Channel::find_greeting() {
   const std::string_view text = in_text_.view();
   const std::size_t at = text.find(greeting_);

@@ -1,6 +1,6 @@
-// Channel: the messages between an agent and who has started it, the launcher or another agent, over stdin and stdout
-// of the remote start command. What is said of a rank and to a rank crosses as many channels as there are hosts on the
-// way.
+// Channel: the messages between an agent and the process that has started it, the launcher or another agent, over stdin
+// and stdout of the remote start command. A message about or to a rank passes as many channels as there are remote
+// starts on the way.
 #pragma once
 
 #include <poll.h>
@@ -23,24 +23,24 @@ enum class Say : std::uint8_t {
   go,      ///< start the ranks
   signal,  ///< number: a signal to send to all ranks
   input,   ///< text: data for rank 0's stdin; empty: end of file
-  taken,   ///< subject: stream; number: bytes of it that were written, or -1 if its reader has gone
-  end,     ///< the ranks of all hosts have ended: kill what they left behind, send the remaining output and goodbye
+  taken,   ///< subject: stream; number: bytes of the stream that were written, or -1 if its reader has gone
+  end,     ///< the ranks of all hosts have ended: kill what they left behind, send the remaining output, then goodbye
   // sent by the agent
-  ready,     ///< on its host and on all below, the program and the store were found
+  ready,     ///< the program and the store were found on its host and on all hosts below
   refused,   ///< subject: host; number: exit code; text: why the ranks cannot be started there
   started,   ///< subject: rank; number: pid
   output,    ///< subject: stream; text: output of a rank; empty: end of the stream
   consumed,  ///< number: bytes of input that were written to rank 0, or -1 if it has closed its stdin
   ended,     ///< subject: rank; number: status from waitpid()
-  goodbye,   ///< nothing is left on its host and those below
-  // sent by both
+  goodbye,   ///< nothing is left on its host and on those below
+  // sent by both: a heartbeat
   alive,
   // sent by the agent
   stopped,  ///< subject: rank that has been stopped for a while; number: the signal
-  lost,     ///< subject: host below it; number: how many hosts went with it, itself included; text: why
+  lost,     ///< subject: host below it; number: how many hosts are lost, including this one; text: why
 };
 
-/// One message. `subject` is a rank, a host by its place in the tree's order (tree.hpp), or a stream: twice the rank,
+/// One message. `subject` is a rank; a host, by its place in the tree's order (tree.hpp); or a stream: twice the rank,
 /// plus one for stderr.
 struct Frame {
   Say say = Say::alive;
@@ -49,10 +49,10 @@ struct Frame {
   std::string text;
 };
 
-/// Bytes of a stream, or of rank 0's input, that may be sent before the receiver acknowledges them.
+/// The number of bytes of a stream, or of rank 0's input, that may be sent before the receiver acknowledges them.
 inline constexpr std::size_t stream_window = 128 << 10;
 
-/// How often descriptors were read, of that in vain, and how often they were waited for; of this process's channels.
+/// Counts for the channels of this process: reads, reads that got no data, and wake-ups from waiting.
 struct Reads {
   std::uint64_t all = 0, in_vain = 0, wakes = 0;
 };
@@ -60,9 +60,9 @@ Reads& reads() noexcept;
 
 class Channel {
  public:
-  /// Makes the descriptors non-blocking. Without `out`, `in` is a socket for both ways. `greeting` is the start of the
-  /// other side's first line; anything that arrives before it, such as the output of a login shell, is discarded. If it
-  /// is empty, no greeting is expected.
+  /// Makes the descriptors non-blocking. If `out` is empty, `in` is a socket for both directions. `greeting` is the
+  /// start of the other side's first line. Anything that arrives before that line, such as the output of a login shell,
+  /// is discarded. If `greeting` is empty, no greeting is expected.
   Channel(Descriptor in, Descriptor out, std::string greeting);
 
   /// Queues a frame and writes as much as possible without blocking. Has no effect once writing has failed.
@@ -70,25 +70,25 @@ class Channel {
     queue(frame);
     flush();
   }
-  /// Queues a frame for the next flush(), which then writes many at once.
+  /// Queues a frame. The next flush() writes all queued frames at once.
   void queue(const Frame& frame);
   /// Queues `text` without a frame around it.
   void greet(std::string_view text);
   void flush();
-  /// Reads what has arrived, without blocking. Returns false once the other side has closed.
+  /// Reads the data that have arrived, without blocking. Returns false once the other side has closed the channel.
   bool receive();
-  /// The next complete frame, or nothing. Throws Error{protocol} for a frame that cannot be, and if much arrives but no
-  /// greeting.
+  /// Returns the next complete frame, or nothing. Throws Error{protocol} for a malformed frame, and if more than 1 MiB
+  /// arrives without a greeting.
   std::optional<Frame> next();
-  /// The rest of the greeting's line, once it has arrived.
+  /// The rest of the greeting's line, once the line has arrived.
   const std::optional<std::string>& greeted() const noexcept { return greeted_; }
 
   /// Appends two entries to poll for.
   void watch(std::vector<pollfd>& entries) const;
   bool pending() const noexcept { return !out_text_.empty(); }
-  /// The descriptor to read from, and without `out` to write to.
+  /// The descriptor to read from; if `out` is empty, also to write to.
   int fd() const noexcept { return in_.fd(); }
-  /// When something was last received.
+  /// The time when something was last received.
   Deadline heard() const noexcept { return heard_; }
   void hear_anew() noexcept { heard_ = Clock::now(); }
   void close_output() noexcept { writable_ = false; }
@@ -102,12 +102,12 @@ class Channel {
   const std::string greeting_;
   std::optional<std::string> greeted_;
   ByteQueue in_text_, out_text_;
-  std::size_t discarded_ = 0;  ///< bytes that came instead of a greeting
-  std::string printed_;        ///< the first of them
+  std::size_t discarded_ = 0;  ///< bytes that arrived before the greeting
+  std::string printed_;        ///< the first of these bytes
   Deadline heard_ = Clock::now();
 };
 
-/// The start of an agent's first line; its version follows.
+/// The start of an agent's first line. The agent's version follows.
 inline constexpr std::string_view agent_greeting = "\x02tutti agent ";
 
 }  // namespace tutti::tools

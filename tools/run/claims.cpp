@@ -22,7 +22,7 @@ Claims::Claims(const std::vector<Branch>& branches, const std::vector<Host>& hos
       for (const int rank : hosts[host - first].ranks) ranks_[rank].branch = i;
 }
 
-/// Throws if the branch does not have the rank, since its agents know no others.
+/// Returns the rank's record. Throws if the rank is not one of the branch's, or if ranks have not been started.
 Claims::Rank& Claims::rank_of(std::size_t branch, int rank) {
   const auto found = ranks_.find(rank);
   expect(going_ && found != ranks_.end() && found->second.branch == branch,

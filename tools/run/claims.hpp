@@ -1,5 +1,5 @@
-// Claims: what the agents below have said of their ranks, and so what they may say next. The other side of a channel
-// may be no agent, or a broken one; what passes here can be true of ranks that are there.
+// Claims: checks what the agents below report. The other side of a channel may be no agent, or a broken one. Frames
+// that pass the check are possible for ranks that exist and for what was reported before.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@ namespace tutti::tools {
 
 class Claims {
  public:
-  /// `branches` are those that speak, of `hosts` (all that they have, in order); `first` is the place of hosts.front().
+  /// `branches` report. `hosts` are all their hosts, in order. `first` is the place of hosts.front().
   Claims(const std::vector<Branch>& branches, const std::vector<Host>& hosts, std::size_t first);
 
-  /// True if some branch has the rank.
+  /// Returns true if a branch has the rank.
   bool has(int rank) const { return ranks_.contains(rank); }
-  /// The index of the branch that has the rank, which there must be.
+  /// Returns the index of the branch that has the rank. A branch must have it.
   std::size_t branch_of(int rank) const { return ranks_.at(rank).branch; }
 
-  /// Takes note of what `branch` says. Throws Error{protocol} if that cannot be. ready, alive and goodbye are not for
-  /// this.
+  /// Checks and records a frame from `branch`, except ready, alive and goodbye. Throws Error{protocol} if it is
+  /// impossible.
   void take(std::size_t branch, const Frame& frame);
-  /// Takes note of what is sent to a branch: go, end, input, taken.
+  /// Records a frame that is sent to a branch: go, end, input, taken.
   void tell(const Frame& frame);
   bool going() const noexcept { return going_; }
   bool ending() const noexcept { return ending_; }
 
  private:
   struct Stream {
-    std::size_t unwritten = 0;  ///< bytes that have come and are not acknowledged
+    std::size_t unwritten = 0;  ///< bytes received and not acknowledged yet
     bool ended = false;
   };
   struct Rank {
@@ -46,7 +46,7 @@ class Claims {
 
   std::vector<Branch> branches_;
   std::unordered_map<int, Rank> ranks_;
-  std::size_t unread_ = 0;  ///< bytes of rank 0's input that are not acknowledged
+  std::size_t unread_ = 0;  ///< bytes of rank 0's input not acknowledged yet
   bool going_ = false, ending_ = false;
 };
 

@@ -1,4 +1,4 @@
-// `tutti run`: N ranks of a program, on this host or on a list of hosts.
+// `tutti run`: starts N ranks of a program, on this host or on a list of hosts.
 #include "tools/command.hpp"
 
 #include <fmt/core.h>
@@ -32,7 +32,7 @@ std::string random_text(std::size_t bytes) {
   return text;
 }
 
-/// Flags that do not go into the job unchanged.
+/// The flags that are not copied unchanged into the job.
 struct Request {
   std::string hosts, hostfile;
   std::vector<std::string> exports;
@@ -52,10 +52,10 @@ void add_variables(Job& job, const Settings& settings) {
     for (const char c : row.key) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     job.variables[variable] = value_text(settings, row);
   }
-  // Of this host's environment, other hosts get only tutti's own variables and those named by -x.
+  // Other hosts get only tutti's own variables of this host's environment, and those named by -x.
   if (!job.hosts.empty()) add_own_variables(job.variables);
   job.variables.try_emplace("TUTTI_SECRET", random_text(32));
-  std::string& name = job.variables["TUTTI_JOB"];  // made unique by a random suffix
+  std::string& name = job.variables["TUTTI_JOB"];  // a random suffix makes the name unique
   name += (name.empty() ? "" : "-") + random_text(16);
   job.mark = random_text(16);
   if (job.hosts.empty() && !std::getenv("OMP_NUM_THREADS")) {
@@ -122,7 +122,7 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->group(several);
 }
 
-/// mpirun starts another program behind ':'. A program whose own words look like that stands behind "--".
+/// Refuses ':', after which mpirun starts another program. A program with such words of its own must follow "--".
 void refuse_several_programs(const CLI::App& app, const Job& job, const std::vector<std::string>& arguments) {
   const std::size_t flags = arguments.size() - job.words.size();
   if (flags > 0 && arguments[flags - 1] == "--") return;

@@ -1,4 +1,4 @@
-// Departures: tells the ranks that wait for another one in the store that it has ended.
+// Departures: tells ranks that wait in the store for another rank that this rank has ended.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,14 @@ namespace tutti::tools {
 
 class Departures {
  public:
-  /// `store`, `secret` and `job` are the settings of the `ranks` ranks. Connects when there is something to tell.
+  /// `store`, `secret` and `job` are settings of the job with `ranks` ranks. Connects when there is something to tell.
   Departures(std::string store, std::string secret, std::string job, int ranks)
       : url_(std::move(store)), secret_(std::move(secret)), job_(std::move(job)), ranks_(ranks) {}
 
-  /// `how` is a clause that names the rank. Ranks that wait for nothing of it never learn of this. Blocks for a moment.
+  /// Records in the store that `rank` has ended; `how` is a clause that names it. Ranks that wait for it learn of this.
+  /// Blocks for a moment.
   void tell(int rank, const std::string& how);
-  /// When to call try_again(), as the store did not answer in time; `never` if all are told or the store has gone.
+  /// The time for try_again(), if the store has not answered in time; `never` if all is told or the store has gone.
   Deadline next_try() const noexcept { return next_try_; }
   void try_again() noexcept;
 
@@ -31,7 +32,7 @@ class Departures {
   std::shared_ptr<Store> store_;
   std::vector<std::pair<int, std::string>> untold_;
   Deadline next_try_ = never;
-  int tries_ = 0;  // in vain, one after the other
+  int tries_ = 0;  // failed attempts, one after the other
 };
 
 }  // namespace tutti::tools

@@ -14,7 +14,7 @@
 namespace tutti::tools {
 namespace {
 
-/// Variables with which an outer launcher describes this process, and which would be wrong for the ranks.
+/// Variables by which an outer launcher describes this process. They would be wrong for the ranks.
 constexpr std::array<std::string_view, 13> others = {
     "RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PMI_RANK",       "PMI_SIZE",
     "PMI_FD",     "MPI_LOCALRANKID", "PMIX_RANK",  "MPI_LOCALNRANKS",  "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID",
@@ -58,7 +58,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
 }
 
 void add_own_variables(std::map<std::string, std::string>& variables) {
-  // These describe one host, one rank or another job.
+  // These variables describe one host, one rank or another job.
   constexpr std::array<std::string_view, 9> own = {"TUTTI_RANK",       "TUTTI_SIZE",         "TUTTI_LOCAL_RANK",
                                                    "TUTTI_LOCAL_SIZE", "TUTTI_HOST_ID",      "TUTTI_STORE",
                                                    "TUTTI_STARTER",    "TUTTI_REMOTE_START", "TUTTI_RACK"};

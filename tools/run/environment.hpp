@@ -8,14 +8,14 @@
 
 namespace tutti::tools {
 
-/// This process's environment without the variables of other launchers, plus the job's variables and the rank's own.
+/// Returns this process's environment without other launchers' variables, plus the job's and the rank's variables.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
-/// Adds this process's TUTTI_* variables and OMP_NUM_THREADS, except those of one host, rank or job. Existing entries
-/// are kept.
+/// Adds this process's TUTTI_* variables and OMP_NUM_THREADS, except those that describe one host, rank or job. Keeps
+/// existing entries.
 void add_own_variables(std::map<std::string, std::string>& variables);
 
-/// The file that execvp() would execute. Returns an empty string and sets errno if there is none.
+/// Returns the file that execvp() would execute. If there is none, returns an empty string and sets errno.
 std::string find_executable(const std::string& name);
 
 }  // namespace tutti::tools

@@ -74,7 +74,7 @@ int kill_once(const std::string& entry) {
 int kill_marked(const std::string& mark) {
   const std::string entry = "TUTTI_STARTER=" + mark;
   int all = 0;
-  // A process forked during one pass is found by the next.
+  // The next pass finds a process that was forked during this one.
   for (int look = 0; look < 10; ++look) {
     const int killed = kill_once(entry);
     if (killed == 0) break;

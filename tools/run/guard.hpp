@@ -1,4 +1,4 @@
-// Guard: a small process that survives a launcher killed by SIGKILL and ends the processes that it started.
+// Guard: a small process that survives if SIGKILL ends the launcher, and then ends the processes that it has started.
 #pragma once
 
 #include <sys/types.h>
@@ -11,21 +11,21 @@
 
 namespace tutti::tools {
 
-/// Sends SIGKILL to every other process that was started with TUTTI_STARTER=`mark` in its environment, also outside the
-/// ranks' process groups. Returns how many were killed.
+/// Sends SIGKILL to every other process that was started with TUTTI_STARTER=`mark` in its environment, including those
+/// outside the ranks' process groups. Returns how many processes were killed.
 int kill_marked(const std::string& mark);
 
-/// The pids of this process's children, also of those that have ended and are not waited for; empty if they cannot be
-/// told.
+/// Returns the pids of this process's children, including those that have ended and are not waited for; empty if the
+/// kernel does not tell.
 std::vector<pid_t> children_of_this_process();
 
-/// A process that holds the read end of a pipe from the launcher. If the pipe is closed without dismiss(), it kills the
-/// watched process groups and all other processes with the mark.
+/// A process that holds the read end of a pipe from the launcher. If the pipe is closed without dismiss(), the guard
+/// kills the watched process groups and all other processes with the mark.
 class Guard {
  public:
   /// Forks; call it while the process has one thread. Throws Error{resource}.
   explicit Guard(const std::string& mark);
-  /// An exception that leaves the launcher or an agent leaves the killing to the guard.
+  /// Dismisses the guard, unless an exception is the reason: then the guard kills the processes.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;

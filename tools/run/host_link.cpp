@@ -37,7 +37,7 @@ std::vector<std::string> own_environment() {
   return lines;
 }
 
-/// The last line that is not blank; login banners come before it.
+/// Returns the last line that is not blank, because login banners come first.
 std::string last_line(const std::string& text) {
   std::istringstream lines(text);
   std::string last;
@@ -116,7 +116,7 @@ void HostLink::watch() {
   const std::uint32_t error = errors_ && !errors_ended_ && !error_.full() ? EPOLLIN : 0u;
   if (channel_) waits_.watch(channel_->fd(), std::exchange(channel_events_, talk), talk, tag_);
   if (errors_) waits_.watch(errors_.fd(), std::exchange(error_events_, error), error, tag_ + 1);
-  if (errors_ended_) errors_.reset();  // not earlier, so that it is let go before it is closed
+  if (errors_ended_) errors_.reset();  // after its removal from the set
 }
 
 void HostLink::serve(std::uint32_t events) {
@@ -150,7 +150,7 @@ void HostLink::keep_alive(double silence) {
   channel_->say({Say::alive, 0, 0, {}});
 }
 
-/// Hosts below are started once this one is there, and each has as long.
+/// Returns the time in which the branch has to become ready. Hosts below start after this one; each gets as long.
 Seconds HostLink::until_ready(double start_patience) const noexcept {
   return Seconds(start_patience * (levels_ == 1 ? 1 : levels_ + 1));
 }

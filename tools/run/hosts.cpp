@@ -19,10 +19,10 @@
 namespace tutti::tools {
 namespace {
 
-constexpr int most_slots = 4096;            // of an entry
-constexpr int most_slots_of_all = 1 << 20;  // together
+constexpr int most_slots = 4096;            // slots of one entry
+constexpr int most_slots_of_all = 1 << 20;  // slots of all hosts together
 
-/// An empty optional unless `text` is a number of slots.
+/// Parses a number of slots; returns nothing if `text` is no such number.
 std::optional<int> slots_in(std::string_view text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
@@ -36,7 +36,7 @@ bool is_ipv6(std::string_view text) {
   return inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-/// The name of a rack in what `shown` shows.
+/// Returns `text` if it names a rack; throws otherwise. `shown` is the entry, for messages.
 std::string rack_in(std::string_view text, const std::string& shown) {
   try {
     if (!rack_path(text).empty()) return std::string(text);
@@ -46,8 +46,8 @@ std::string rack_in(std::string_view text, const std::string& shown) {
   throw Error(Code::invalid, fmt::format("{} names no rack; write one as in h1:2@rack7, or rack=pod1/rack7", shown));
 }
 
-/// One entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, or in a file a bare IPv6 address; USER@ may come
-/// before it, and @RACK behind the slots. `where` is the place of a file, for messages; empty: a list of hosts.
+/// Parses one entry of a list: NAME, NAME:SLOTS, [ADDRESS], [ADDRESS]:SLOTS, or in a file a bare IPv6 address. USER@
+/// may precede it, @RACK may follow the slots. `where` is the position in a file, for messages; empty: a list of hosts.
 Host parse_host(std::string_view entry, const std::string& where = {}) {
   const std::string shown =
       where.empty() ? fmt::format("'{}' in the list of hosts", entry) : fmt::format("{}: '{}'", where, entry);
@@ -69,7 +69,7 @@ Host parse_host(std::string_view entry, const std::string& where = {}) {
   }
   const bool named = !host.name.empty() && !host.name.starts_with('-') && user != 1;
   host.name.insert(0, entry.substr(0, user));
-  // The name becomes an argument of the remote start command, which must not take it for a flag.
+  // The name becomes an argument of the remote start command, which must not interpret it as a flag.
   if (!named || host.name.starts_with('-') || host.name.find_first_of(" \t/\\'\"$`;&|<>()*?") != host.name.npos)
     throw Error(Code::invalid, fmt::format("{} names no host; give {}", shown,
                                            where.empty() ? "a list such as h1:2,h2:2" : "a line such as 'h1 slots=2'"));
@@ -133,8 +133,8 @@ std::vector<Host> parse_hosts(std::string_view list) {
 
 namespace {
 
-/// What a line has outside of comments. `open_since` is the number of the line in which a comment began that is still
-/// open; 0: there is none.
+/// Returns a line without comments. `open_since` is the number of the line in which a comment that is still open began;
+/// 0: none is open.
 std::string without_comments(std::string_view line, int number, int& open_since) {
   std::string kept;
   while (!line.empty()) {
@@ -155,7 +155,7 @@ std::string without_comments(std::string_view line, int number, int& open_since)
   return kept;
 }
 
-/// With blanks between words only: "h1 slots=2".
+/// Returns the line with single blanks between words, and without blanks around "=": "h1 slots=2".
 std::string plain_line(std::string_view line) {
   std::string plain;
   for (const char c : line) {
@@ -167,7 +167,7 @@ std::string plain_line(std::string_view line) {
   return plain;
 }
 
-/// Takes "slots=2", "max_slots=4" or "user=me", by any of the names that hostfiles have for them.
+/// Sets a host's value from "slots=2", "max_slots=4" or "user=me", by any of the names that hostfiles use for them.
 void take_key(Host& host, const std::string& word, const std::string& where) {
   const std::size_t equals = std::min(word.find('='), word.size());
   std::string key = lower(word.substr(0, equals));
@@ -228,8 +228,8 @@ int place_ranks(std::vector<Host>& hosts, int ranks, const Placing& placing) {
                 fmt::format("-np {} asks for more ranks than the hosts have slots ({}); give more slots, as in {}:{}, "
                             "or add --oversubscribe",
                             ranks, slots, hosts.front().name, hosts.front().slots + ranks - slots));
-  // With too few slots, a host's share is proportional to its slots: the rounded total of all hosts up to it, less the
-  // ranks given to those before it.
+  // With more ranks than slots, a host's share is proportional to its slots. The share is the rounded total of all
+  // hosts up to this one, minus the ranks given to the hosts before it.
   std::vector<int> shares;
   for (std::int64_t seen = 0, given = 0; const Host& host : hosts) {
     seen += host.slots;

@@ -25,7 +25,7 @@ namespace tutti::tools {
 namespace {
 
 constexpr Seconds from_term_to_kill(1);
-constexpr Seconds patience(1);  // for a reader that takes nothing, once the job is told to end
+constexpr Seconds patience(1);  // for a reader that reads nothing, after the job is told to end
 
 int exit_code_of(const Ended& end) {
   if (!end.lost.empty()) return exit_host_lost;
@@ -100,14 +100,14 @@ class Session {
   Ranks& ranks_;
   Departures& departures_;
   std::vector<Rank> all_;
-  int running_;  ///< how many of them
+  int running_;  ///< how many ranks run
   Stage stage_ = Stage::running;
   Deadline next_stage_at_ = never;
   Deadline limit_ = never;
-  std::optional<int> first_failure_;  ///< a rank
+  std::optional<int> first_failure_;  ///< the rank that failed first
   bool limit_passed_ = false;
-  bool told_to_end_ = false;     ///< by a signal
-  std::optional<int> ended_by_;  ///< SIGTERM or SIGINT, if that came before a failure and the time limit
+  bool told_to_end_ = false;     ///< a signal has told the job to end
+  std::optional<int> ended_by_;  ///< SIGTERM or SIGINT, if it came before a failure and before the time limit
   bool told_of_loss_ = false;
   int interrupts_ = 0;
 };
@@ -126,7 +126,7 @@ int Session::run() {
   return first_failure_ ? exit_code_of(at(*first_failure_).end) : lost ? 1 : 0;
 }
 
-/// The ranks could not be started: kills those that were.
+/// Ends the job if ranks could not be started: kills those that were started.
 int Session::give_up(const Trouble& trouble) {
   say(trouble.line);
   ranks_.signal(SIGKILL);
@@ -183,7 +183,7 @@ void Session::take_signals() {
   }
 }
 
-/// A batch system sends SIGTERM once, so ranks that go on after it are ended as after a failure.
+/// Begins to end the job. A batch system sends SIGTERM only once, so ranks that ignore it end as after a failure.
 void Session::end_by(int signal) {
   if (stage_ != Stage::running) return;
   ended_by_ = signal;
@@ -192,7 +192,8 @@ void Session::end_by(int signal) {
   next_stage_at_ = deadline_in(grace());
 }
 
-/// Ranks that are told to end get longer than ranks whose peer has failed, because they may have to save their state.
+/// Returns the time before SIGTERM. It is longer after a signal than after a failure, because ranks may save their
+/// state.
 Seconds Session::grace() const { return Seconds(job_.grace.value_or(ended_by_ ? 30 : 2)); }
 
 void Session::reap() {
@@ -217,7 +218,7 @@ void Session::tell_and_keep_going(int rank) {
   say(fmt::format("{}; {}", end_text(rank), running() ? "the others go on" : "it was the last"));
 }
 
-/// Whether a rank took notice of the signal that ends the job, and ended by itself.
+/// Returns true if a rank has handled the signal that ends the job, and has ended by itself.
 bool Session::ended_as_told(const Ended& end) const {
   return ended_by_ && end.lost.empty() && WIFEXITED(end.status) &&
          WEXITSTATUS(end.status) == exit_signal_base + *ended_by_;
@@ -229,7 +230,7 @@ std::string Session::end_text(int rank) const {
 }
 
 void Session::fail_first(std::vector<int>& ended) {
-  // If several are seen at once, a rank that was killed is the likelier cause.
+  // If several failures are seen at once, a killed rank is the likelier cause.
   const auto killed = [&](int rank) { return !at(rank).end.lost.empty() || WIFSIGNALED(at(rank).end.status); };
   std::stable_partition(ended.begin(), ended.end(), killed);
   first_failure_ = ended.front();
@@ -261,7 +262,7 @@ void Session::kill_all(int signal) {
   ranks_.signal(signal);
 }
 
-/// True if some of the ranks' output could not be written, which is told once. A reader that goes is no loss.
+/// Returns true if output of ranks could not be written; reports that once. A reader that has gone is no loss.
 bool Session::output_is_lost() {
   for (const Sink* sink : {&sinks_.output, &sinks_.error_alone}) {
     if (sink->lost() == 0) continue;
@@ -275,7 +276,7 @@ bool Session::output_is_lost() {
   return false;
 }
 
-/// Writes the remaining output as fast as it is read. Once the job is told to end, a reader that takes nothing for
+/// Writes the remaining output as fast as it is read. After the job is told to end, a reader that reads nothing for
 /// `patience` is abandoned.
 void Session::drain() {
   Deadline give_up = never;
@@ -303,7 +304,7 @@ void Session::drain() {
 void Session::summarise() {
   if (!first_failure_ || (job_.keep_going && stage_ == Stage::running)) return;
   const bool told = !limit_passed_ && !at(*first_failure_).ended_by_us;
-  // key: whether we ended the rank, and how it ended
+  // key: true if we ended the rank; how it ended
   std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);
@@ -320,7 +321,7 @@ void Session::summarise() {
   }
 }
 
-/// Serves a store that the ranks can reach, unless the user has named one. Returns how this process reaches it.
+/// Starts a store that the ranks can reach, unless the user has named one. Returns its URL for this process.
 std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   if (job.variables.contains("TUTTI_STORE")) return job.variables.at("TUTTI_STORE");
   const std::string loopback = sockets::loopback_host(), secret = job.variables.at("TUTTI_SECRET");
@@ -335,7 +336,7 @@ std::string serve_store(Job& job, std::optional<TcpStoreServer>& server) {
   return job.stores.empty() ? job.variables.at("TUTTI_STORE") : job.stores.back();
 }
 
-/// What the launcher holds for a job: two for each rank or host that it starts, and the clients of its store.
+/// Returns the launcher's number of descriptors: two per rank or host that it starts, and the clients of its store.
 std::size_t descriptors_for(const Job& job) {
   const auto ranks = static_cast<std::size_t>(job.ranks);
   const std::size_t clients = job.variables.contains("TUTTI_STORE") ? 0 : ranks;
@@ -356,7 +357,7 @@ int run_job(const Job& asked) {
   Signals signals;
   Sinks sinks;
   const auto ranks = job.hosts.empty() ? make_local_ranks(job, sinks) : make_remote_ranks(job, sinks);
-  // The server starts a thread, so it comes after the guard's fork, which needs a process with one thread.
+  // The guard must be forked while this process has one thread, so the server, which starts a thread, comes after it.
   std::optional<TcpStoreServer> server;
   const std::string store = serve_store(job, server);
   Departures departures(store, job.variables.at("TUTTI_SECRET"), job.variables.at("TUTTI_JOB"), job.ranks);

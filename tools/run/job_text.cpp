@@ -1,4 +1,4 @@
-// A sequence of texts, each preceded by its size, since a word or a variable may contain any byte.
+// The format is a sequence of texts, each after its size, because a word or a variable may contain any byte.
 #include "tools/run/job_text.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<std::string> take_all(std::string_view& rest) {
   return texts;
 }
 
-/// Ranks in ascending order, as "0-7" or "0,2,4": neighbours are one range.
+/// Returns ranks in ascending order as "0-7" or "0,2,4"; consecutive ranks become a range.
 std::string ranges_of(const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -58,7 +58,7 @@ std::string ranges_of(const std::vector<int>& ranks) {
   return text;
 }
 
-/// The opposite, for ranks of a job of `all`; there is one at least.
+/// Parses the result of ranges_of(), which has at least one rank, for a job with `all` ranks.
 std::vector<int> ranks_in(std::string_view text, int all) {
   std::vector<int> ranks;
   for (std::size_t begin = 0; begin <= text.size();) {

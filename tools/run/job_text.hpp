@@ -1,4 +1,4 @@
-// A job as text, for the agents.
+// A job as text, which agents receive.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tutti::tools {
 
-/// The parts of `job` that an agent needs, of which job.hosts are its own and those below, and the working directory
-/// `folder`.
+/// Returns the parts of `job` that an agent needs, and the working directory `folder`. job.hosts are the agent's own
+/// host and those below it.
 std::string job_text(const Job& job, const std::string& folder);
 /// Parses the result of job_text(). Throws Error{protocol} if the text is malformed.
 Job parse_job(const std::string& text, std::string& folder);

@@ -1,5 +1,5 @@
-// Ranks on this host, started by the launcher, which passes on what they write. A rank that is alone inherits stdout
-// and stderr, unless its lines are tagged.
+// Ranks on this host, started by the launcher, which copies their output. A single rank inherits stdout and stderr,
+// unless its lines are tagged.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ class LocalRanks final : public Ranks {
     for (const Ended& end : processes_.reap()) ended_.push_back(end);
   }
 
-  /// What a rank has said comes before what the launcher says of its end.
+  /// Also passes on what the ended ranks have written, so that it precedes the launcher's message about their end.
   std::vector<Ended> ended() override {
     std::vector<Ended> ended = std::exchange(ended_, {});
     for (const Ended& end : ended)
@@ -85,7 +85,7 @@ class LocalRanks final : public Ranks {
     input_.reset();
   }
 
-  /// No writer is left, so an empty pipe stays empty.
+  /// Reads the remaining output. No stream has a writer left, so a pipe that is empty stays empty.
   bool talking() override {
     bool more = false;
     for (RankOutput& output : outputs_) {
@@ -106,12 +106,12 @@ class LocalRanks final : public Ranks {
         if (ends[i].fd() < 0) return -errno;
       }
       process.output = ends[0].fd();
-      process.error = sinks_.same ? ends[0].fd() : ends[1].fd();  // one stream keeps the order of the two
+      process.error = sinks_.same ? ends[0].fd() : ends[1].fd();  // one stream for both keeps their order
     }
     return processes_.start(rank, std::move(process));
   }
 
-  /// The write end of a new stream to `sink`; without a descriptor, errno says why.
+  /// Returns the write end of a new stream to `sink`; if it has no descriptor, errno says why.
   Inherited attach(int rank, Sink& sink, bool tagged) {
     if (sink.is_terminal())
       if (auto terminal = make_terminal(sink.fd())) {
@@ -124,7 +124,7 @@ class LocalRanks final : public Ranks {
     return Inherited(pipe[1]);
   }
 
-  /// Rank 0's stdin. A terminal belongs to the launcher's process group, so its input is copied through a pipe.
+  /// Returns rank 0's stdin. A terminal belongs to the launcher's process group, so its input is copied through a pipe.
   Inherited first_input() {
     if (isatty(0) == 0) return Inherited(fcntl(0, F_DUPFD_CLOEXEC, 3));
     int ends[2];
@@ -133,11 +133,11 @@ class LocalRanks final : public Ranks {
     return Inherited(ends[0]);
   }
 
-  /// Entry to poll for: the terminal, or the pipe to rank 0 while it is full.
+  /// Returns the entry to poll for: the terminal, or the pipe to rank 0 while the pipe is full.
   pollfd next_input() const {
     pollfd pipe = {input_.fd(), POLLOUT, 0};
     if (!input_ || poll(&pipe, 1, 0) == 0) return pipe;     // poll() ignores -1
-    if (tcgetpgrp(0) != getpgrp()) return {-1, POLLIN, 0};  // in the background, the terminal's input is not for us
+    if (tcgetpgrp(0) != getpgrp()) return {-1, POLLIN, 0};  // a process in the background must not read the terminal
     return {STDIN_FILENO, POLLIN, 0};
   }
 
@@ -153,7 +153,7 @@ class LocalRanks final : public Ranks {
   Sinks& sinks_;
   Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
   std::deque<RankOutput> outputs_;
-  std::vector<Ended> ended_;  ///< not told yet
+  std::vector<Ended> ended_;  ///< not returned by ended() yet
 };
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 namespace tutti::tools {
 
-/// Ranks that this process starts itself, all on this host. `sinks` must outlive them.
+/// Returns ranks that this process starts itself, all on this host. `sinks` must outlive the result.
 std::unique_ptr<Ranks> make_local_ranks(const Job& job, Sinks& sinks);
 
-/// Ranks on job.hosts, started by an agent on each host. `sinks` must outlive them.
+/// Returns ranks on job.hosts, started by an agent on each host. `sinks` must outlive the result.
 std::unique_ptr<Ranks> make_remote_ranks(const Job& job, Sinks& sinks);
 
 }  // namespace tutti::tools

@@ -37,7 +37,7 @@ void Processes::signal(int signal) {
 
 std::optional<Ended> Processes::reaped(pid_t pid, int status) {
   const auto found = running_.find(pid);
-  if (found == running_.end()) return std::nullopt;  // an orphaned descendant of a rank
+  if (found == running_.end()) return std::nullopt;  // the process is an orphaned descendant of a rank
   Process& process = all_[found->second];
   if (WIFSTOPPED(status)) {
     stops_.stopped(process.rank, WSTOPSIG(status));
@@ -60,7 +60,7 @@ std::vector<Ended> Processes::reap() {
   return ended;
 }
 
-/// True if this process has no child but its guard and `others`. Its ranks' descendants are all among its own.
+/// Returns true if this process has no children but its guard and `others`. It adopts ranks' orphaned descendants.
 bool Processes::alone(const std::vector<pid_t>& others) const {
   const std::vector<pid_t> children = children_of_this_process();
   return !children.empty() && std::all_of(children.begin(), children.end(), [&](pid_t child) {

@@ -25,22 +25,22 @@ class Processes {
   pid_t start(int rank, RankProcess process);
   /// Signals the process groups of all running ranks. SIGCONT follows SIGTERM, so that stopped processes receive it.
   void signal(int signal);
-  /// Takes note of what `status` from waitpid() says of `pid`. Returns the rank that has ended, if that is one.
+  /// Handles `status`, which waitpid() returned for `pid`. Returns the rank if a rank has ended.
   std::optional<Ended> reaped(pid_t pid, int status);
-  /// The ranks that have ended since the last call; for a process that has no other children.
+  /// Reaps children without blocking. Returns the ranks that have ended. Only for a process without other children.
   std::vector<Ended> reap();
-  /// Kills what ranks have left behind: members of their process groups, and processes with the mark. `others` are
-  /// children of this process that are no ranks. Processes are searched for only if there are more children, as this
-  /// process adopts what loses its parent (Signals).
+  /// Kills the processes that ranks have left behind: members of their process groups, and processes with the mark.
+  /// `others` are children of this process that are no ranks. This process adopts orphaned descendants (see Signals),
+  /// so it searches for them only if it has further children.
   void finish(const std::vector<pid_t>& others = {});
-  /// Watches over the ranks, and what else this process starts.
+  /// The guard of the ranks and of other processes that this process starts.
   Guard& guard() { return guard_; }
 
-  /// The ranks that have been stopped for a while, each once; reap() and reaped() see when they are.
+  /// Returns the ranks that have been stopped for a while, each once. reap() and reaped() notice stops.
   std::vector<Stopped> take_stopped() { return stops_.take_long(); }
   /// True if some ranks are not stopped.
   bool others_run() const { return running() > stops_.count(); }
-  /// When take_stopped() will have something to tell.
+  /// The time when take_stopped() will return something.
   Deadline next_look() const { return stops_.next_look(); }
 
   int running() const noexcept { return static_cast<int>(running_.size()); }
@@ -51,14 +51,14 @@ class Processes {
     int rank = 0;
     pid_t pid = -1;
     bool running = false;
-    bool group_left = true;  ///< its process group may still have members; otherwise the number may be reused
+    bool group_left = true;  ///< its process group may still have members; if false, the number may be reused
   };
   bool alone(const std::vector<pid_t>& others) const;
 
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
-  std::unordered_map<pid_t, std::size_t> running_;  ///< by pid; where they are in all_
+  std::unordered_map<pid_t, std::size_t> running_;  ///< by pid: the index in all_
   Stops stops_;
   std::vector<int> cores_;  ///< the cores to bind to; empty: no binding
 };

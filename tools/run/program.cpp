@@ -1,4 +1,4 @@
-// Looks into the file: a text's first line, or the loader that a binary asks for.
+// Examines the program's file: a text's first line, or the loader that a binary names.
 #include "tools/run/program.hpp"
 
 #include <elf.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t", mark = "#!";
 
-/// The first bytes; empty if the file cannot be read.
+/// Returns the first 4096 bytes of a file; empty if the file cannot be read.
 std::string beginning_of(const std::string& file) {
   std::string text(4096, '\0');
   const Descriptor in(open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -28,7 +28,7 @@ std::string beginning_of(const std::string& file) {
   return text;
 }
 
-/// What follows "#!" in the first line, without leading blanks; empty if there is none.
+/// Returns the text after "#!" in the first line, without leading blanks; empty if there is no "#!".
 std::string first_line_of(const std::string& beginning) {
   if (!beginning.starts_with(mark)) return {};
   const std::string line = beginning.substr(0, beginning.find('\n'));
@@ -36,7 +36,7 @@ std::string first_line_of(const std::string& beginning) {
   return begin == line.npos ? std::string() : line.substr(begin);
 }
 
-/// The loader that a 64-bit ELF file asks for; empty if it is none, or static.
+/// Returns the loader that a 64-bit ELF file names; empty if the file is no such file, or is static.
 std::string loader_of(const std::string& beginning) {
   Elf64_Ehdr header;
   if (beginning.size() < sizeof header || !beginning.starts_with(ELFMAG)) return {};

@@ -11,16 +11,16 @@
 namespace tutti::tools {
 namespace {
 
-// How long an incomplete line is kept before it is shown, as nobody waits for what is in a file; and how long others
-// then wait for its end.
+// Seconds that an incomplete line is kept before it is shown: on a terminal, and in a pipe (in a file it is kept until
+// its end); and seconds that other streams then wait for its end.
 constexpr Seconds for_eyes(0.2), for_programs(0.5), to_be_ended(2);
 
 }  // namespace
 
 std::string rank_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
 
-/// The end of the line that goes on at `from`; npos if it is not there yet. A carriage return may belong to a newline
-/// that is not there yet.
+/// Returns the end of the line that continues at `from`; npos if it has not arrived. After a carriage return the rest
+/// may still be missing, since a newline may follow.
 std::size_t RankLines::line_end(std::size_t from) const noexcept {
   if (!sink_.is_terminal()) {
     const std::size_t newline = pending_.find('\n', from);
@@ -32,7 +32,7 @@ std::size_t RankLines::line_end(std::size_t from) const noexcept {
   return pending_[at + 1] == '\n' ? at + 2 : at + 1;
 }
 
-/// A part of the pending text with its tag, which a part inside a line does not have.
+/// Returns a part of the pending text, with the tag unless the part continues a line.
 std::string RankLines::piece(std::size_t from, std::size_t size, bool inside) const {
   return (inside ? std::string() : tag_) + pending_.substr(from, size);
 }
@@ -68,7 +68,7 @@ void RankLines::write_lines() {
   sink_.put(out, this, deadline_in(to_be_ended));
 }
 
-/// Passes on the incomplete line. Others wait until `kept` for its end.
+/// Writes the incomplete line to the sink. Other streams wait until `kept` for its end.
 void RankLines::write_rest(Deadline kept) {
   if (!pending_.empty()) sink_.put(piece(0, pending_.size(), sink_.is_inside_line_of(this)), this, kept);
   pending_.clear();
@@ -107,7 +107,7 @@ bool RankOutput::pump() {
   while ((n = read(source_.fd(), block, sizeof block)) < 0 && errno == EINTR) {
   }
   if (n < 0 && errno == EAGAIN) return false;
-  if (n <= 0) {  // a terminal that nobody holds open any more gives EIO
+  if (n <= 0) {  // reading a pseudo-terminal that no process holds open fails with EIO
     close();
     return false;
   }
@@ -117,7 +117,7 @@ bool RankOutput::pump() {
 }
 
 void RankOutput::pump_rest() {
-  constexpr int most = 32;  // blocks; no pipe has more room unless somebody has asked for it
+  constexpr int most = 32;  // number of blocks; a pipe has no more room, unless a process has enlarged it
   for (int i = 0; i < most && may_read() && pump();) ++i;
   lines_.end();
 }

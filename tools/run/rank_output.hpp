@@ -1,4 +1,4 @@
-// Output of the ranks, in whole lines of one rank at a time, with the rank as a prefix if asked for.
+// Output of the ranks: writes whole lines of one rank at a time, with the rank as a prefix if the user asks for it.
 #pragma once
 
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace tutti::tools {
 
-/// One stream of one rank. Complete lines go to the sink at once. An incomplete one goes when its stream ends, when it
-/// is longer than `longest`, or, where somebody may wait for it (a prompt, a progress bar), when nothing has been added
-/// to it for a moment. Other streams then wait for its end, though not long: whoever writes first afterwards begins a
-/// new line. On a terminal a carriage return ends a line, too.
+/// One stream of one rank. Complete lines go to the sink at once. An incomplete line goes to the sink when its stream
+/// ends, when it is longer than `longest`, or when nothing has been added to it for a moment; the last only if the sink
+/// is no file, since somebody may wait for a prompt or a progress bar. Other streams then wait a short time for the
+/// line's end; the first that writes afterwards begins a new line. On a terminal a carriage return ends a line, too.
 class RankLines {
  public:
   static constexpr std::size_t longest = 1 << 20;
 
-  /// `sink` must outlive this. The tag is put in front of every line; it may be empty.
+  /// `sink` must outlive this object. The tag is put before every line; it may be empty.
   RankLines(Sink& sink, std::string tag) : sink_(sink), tag_(std::move(tag)) {}
 
   void put(std::string_view text);
-  /// Passes on what is left. With a tag, a last line without a newline gets one.
+  /// Writes the rest to the sink. If there is a tag, a last line without a newline gets one.
   void end();
-  /// When flush_if_due() is to be called.
+  /// The time when flush_if_due() has to be called.
   Deadline due() const noexcept;
   void flush_if_due(Deadline now);
   Sink& sink() const noexcept { return sink_; }
-  /// True while much is kept back because of another stream's line.
+  /// True while at least 64 KiB are kept back because of another stream's incomplete line.
   bool full() const noexcept { return kept_back_ && pending_.size() >= most_kept_back; }
 
  private:
@@ -42,8 +42,8 @@ class RankLines {
   Sink& sink_;
   const std::string tag_;
   std::string pending_;
-  std::size_t scanned_ = 0;  ///< bytes of it that have been looked at and have no line end
-  bool kept_back_ = false;   ///< whether it may have complete lines, which wait for another stream's line
+  std::size_t scanned_ = 0;  ///< bytes of pending_ that were searched and have no line end
+  bool kept_back_ = false;   ///< pending_ may have complete lines that wait for the end of another stream's line
   Deadline changed_ = never;
 };
 
@@ -61,14 +61,14 @@ class RankOutput {
   bool open() const noexcept { return static_cast<bool>(source_); }
   RankLines& lines() noexcept { return lines_; }
   const RankLines& lines() const noexcept { return lines_; }
-  /// True if more may be read. While the sink is full nothing is read, so that the rank blocks.
+  /// True if more may be read. Nothing is read while the sink is full, so that the rank blocks.
   bool may_read() const noexcept { return open() && !lines_.sink().full() && !lines_.full(); }
   /// Reads once and writes the complete lines. Closes at the end of the stream, or if the sink is broken. Returns true
   /// if anything was read.
   bool pump();
-  /// Reads what a rank that has ended has left, although its descendants may keep the stream open and write more.
+  /// Reads the output that an ended rank has left. Its descendants may still hold the stream open and write more.
   void pump_rest();
-  /// Writes pending text and closes; for a stream that has no writers left.
+  /// Writes the pending text and closes the stream. For a stream without writers.
   void close();
 
  private:

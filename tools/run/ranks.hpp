@@ -22,10 +22,10 @@ inline constexpr int exit_not_found = 127, exit_not_executable = 126, exit_host_
 struct Ended {
   int rank = 0;
   int status = 0;    ///< status from waitpid()
-  std::string lost;  ///< not empty: why the rank's end is unknown; `status` is then meaningless
+  std::string lost;  ///< why the rank's end is unknown; `status` then has no meaning; empty: it is known
 };
 
-/// Why the ranks cannot be started.
+/// The reason why the ranks cannot be started, as a line for the user.
 struct Trouble {
   std::string line;
   int exit_code = 1;
@@ -35,25 +35,25 @@ class Ranks {
  public:
   virtual ~Ranks() = default;
 
-  /// Starts all ranks, or begins to. After a Trouble, signal(SIGKILL) and finish() must still be called.
+  /// Starts all ranks, or begins to start them. After a Trouble, signal(SIGKILL) and finish() must still be called.
   virtual std::optional<Trouble> start(const Job& job) = 0;
   /// Sends a signal to all running ranks.
   virtual void signal(int signal) = 0;
   /// Appends descriptors to poll for.
   virtual void watch(std::vector<pollfd>& entries) = 0;
-  /// Handles what has arrived or is due. `entries` are those that watch() appended, as poll() returned them.
+  /// Handles data that have arrived and actions that are due. `entries` are those that watch() appended, after poll().
   virtual std::optional<Trouble> serve(std::span<const pollfd> entries) = 0;
-  /// When serve() must be called even if no descriptor is ready.
+  /// The time when serve() must be called even if no descriptor is ready.
   virtual Deadline next_look() const = 0;
-  /// Some child of this process has ended, stopped or gone on: call it when SIGCHLD has come.
+  /// Call it after SIGCHLD: a child of this process has ended, stopped or continued.
   virtual void reap() = 0;
-  /// The ranks that have ended since the last call.
+  /// Returns the ranks that have ended since the last call.
   virtual std::vector<Ended> ended() = 0;
-  /// Where a rank runs, for messages: "pid 17" or "h2, pid 17".
+  /// Returns where a rank runs, for messages: "pid 17" or "h2, pid 17".
   virtual std::string whereabouts(int rank) const = 0;
-  /// Call it once all ranks have ended: kills what they left behind, and begins to collect their remaining output.
+  /// Call it after all ranks have ended. Kills what they left behind, and begins to collect the remaining output.
   virtual void finish() = 0;
-  /// True while output may still arrive; call it after finish().
+  /// Returns true while output may still arrive; call it after finish().
   virtual bool talking() = 0;
 };
 

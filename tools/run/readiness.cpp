@@ -26,7 +26,7 @@ void Readiness::watch(int fd, std::uint32_t before, std::uint32_t events, std::u
 }
 
 const std::vector<Readiness::Ready>& Readiness::ready() {
-  // All at once: who is judged by what it has said must have been read.
+  // Gets all ready descriptors: a host counts as silent only if everything that it has sent was read.
   events_.resize(std::max<std::size_t>(watched_, 1));
   ready_.clear();
   const int found = epoll_wait(set_.fd(), events_.data(), static_cast<int>(events_.size()), 0);

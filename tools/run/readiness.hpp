@@ -1,4 +1,4 @@
-// Readiness: which of many descriptors can be read or written, at a cost that depends on those that can, not on all.
+// Readiness: finds the descriptors that can be read or written; the cost depends on their number, not on that of all.
 #pragma once
 
 #include <sys/epoll.h>
@@ -17,15 +17,15 @@ class Readiness {
   Readiness();
 
   int fd() const noexcept { return set_.fd(); }
-  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT), instead of for `before`; 0 stands for not at all, so that not even
-  /// its end is told of. `tag` is what ready() says of it. A descriptor is let go before it is closed.
+  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT); it was watched for `before`. 0 means that it is not watched at all,
+  /// not even for its end. ready() returns `tag` for it. Call it with `events` 0 before the descriptor is closed.
   void watch(int fd, std::uint32_t before, std::uint32_t events, std::uint64_t tag);
 
   struct Ready {
     std::uint64_t tag = 0;
     std::uint32_t events = 0;
   };
-  /// All that are ready now, each once.
+  /// Returns all descriptors that are ready now, each once.
   const std::vector<Ready>& ready();
 
  private:

@@ -22,13 +22,13 @@
 namespace tutti::tools {
 namespace {
 
-constexpr Seconds for_other_stops(1);  // of the same moment, which other agents tell of
+constexpr Seconds for_other_stops(1);  // time to collect stops of the same moment, which other agents report
 
 /// Stdout or stderr of one rank, as it arrives from its agent.
 struct Stream {
   RankLines lines;
   std::string backlog;  ///< at most a window: the agent waits for Say::taken before it sends more
-  bool ended = false;   ///< no more will arrive
+  bool ended = false;   ///< no more output will arrive
 };
 
 class RemoteRanks final : public Ranks {
@@ -51,7 +51,7 @@ class RemoteRanks final : public Ranks {
     std::size_t host = 0;
     pid_t pid = -1;
     bool running = true;
-    bool stopped = false;  ///< so its agent said, which does not tell when it runs again
+    bool stopped = false;  ///< as its agent has reported; the agent does not report when the rank continues
   };
 
   void take(Frame&& frame);
@@ -71,13 +71,13 @@ class RemoteRanks final : public Ranks {
   Sinks& sinks_;
   Branches below_;
   std::vector<Branch> parts_;
-  Job job_;  ///< its hosts in the tree's order
+  Job job_;  ///< its hosts are in the tree's order
   std::vector<Rank> ranks_;
   std::deque<Stream> streams_;        ///< two for each rank
-  std::set<std::size_t> unfinished_;  ///< streams that have a backlog, or lines to pass on later
-  std::set<const Sink*> given_up_;    ///< their readers have gone, and the agents know
+  std::set<std::size_t> unfinished_;  ///< streams with a backlog, or with lines to write later
+  std::set<const Sink*> given_up_;    ///< sinks whose readers have gone; the agents have been told
   std::vector<Ended> ended_;
-  std::vector<Stopped> stopped_;  ///< not said yet
+  std::vector<Stopped> stopped_;  ///< not reported yet
   Deadline say_stops_at_ = never;
   std::size_t input_credit_ = stream_window;  ///< bytes of stdin that may be sent to rank 0's host
   bool input_open_ = true;
@@ -104,7 +104,7 @@ void RemoteRanks::signal(int signal) {
   if (signal == SIGCONT || signal == SIGTERM)
     for (Rank& rank : ranks_) rank.stopped = false;
   if (going_) below_.say({Say::signal, 0, signal, {}});
-  // Before Say::go there are no processes: a signal that ends ranks ends them here.
+  // Before Say::go there are no processes, so a signal that would end ranks ends them here.
   if (!going_ && (signal == SIGKILL || signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT))
     for (std::size_t i = 0; i < ranks_.size(); ++i)
       if (std::exchange(ranks_[i].running, false)) ended_.push_back({static_cast<int>(i), signal, {}});
@@ -129,7 +129,7 @@ void RemoteRanks::reap() {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) static_cast<void>(below_.reaped(pid, status));
 }
 
-/// Takes what an agent says, which Claims has found possible.
+/// Handles a frame from an agent. Claims has accepted the frame.
 void RemoteRanks::take(Frame&& frame) {
   switch (frame.say) {
     case Say::refused: {
@@ -176,7 +176,7 @@ void RemoteRanks::say_stops() {
   say_stops_at_ = never;
 }
 
-/// Where a host is started that the launcher does not start itself, for a message; else empty.
+/// Returns, for a message, which host starts `host`; empty if the launcher starts it.
 std::string RemoteRanks::started_from(std::size_t host) const {
   const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Branch& b) { return host < b.end(); });
   if (part == parts_.end() || part->first == host) return {};
@@ -184,7 +184,7 @@ std::string RemoteRanks::started_from(std::size_t host) const {
                      job_.hosts[starter(*part, host, static_cast<std::size_t>(job_.fan_out))].name, job_.hosts.size());
 }
 
-/// Why a host is lost, and which went with it.
+/// Returns why a host is lost, with the names of the other `count` - 1 hosts that are lost with it.
 std::string RemoteRanks::with_names(const std::string& why, std::size_t first, std::size_t count) const {
   constexpr std::size_t most_named = 32;
   if (count == 1) return why;
@@ -194,7 +194,7 @@ std::string RemoteRanks::with_names(const std::string& why, std::size_t first, s
   return fmt::format("{}; with it went the hosts that were started from there: {}", why, fmt::join(names, ", "));
 }
 
-/// An agent has gone, and with it all hosts below it.
+/// Handles the loss of an agent and of all hosts below it.
 void RemoteRanks::lose(const Frame& frame) {
   const auto first = static_cast<std::size_t>(frame.subject), count = static_cast<std::size_t>(frame.number);
   const std::string& name = job_.hosts[first].name;
@@ -213,13 +213,13 @@ void RemoteRanks::lose(const Frame& frame) {
         streams_[static_cast<std::size_t>(stream)].ended = true;
         pump(static_cast<std::size_t>(stream));
       }
-      if (host == first) why = printable(frame.text);  // whose hosts are named once
+      if (host == first) why = printable(frame.text);  // the other hosts are named only once
     }
     why = fmt::format("the way there led over host '{}', which is lost", name);
   }
 }
 
-/// What a rank has said comes before what the launcher says of its end.
+/// Also writes what the ended ranks have written, so that it precedes the launcher's message about their end.
 std::vector<Ended> RemoteRanks::ended() {
   for (const Ended& end : ended_)
     for (const int stream : {2 * end.rank, 2 * end.rank + 1})
@@ -232,12 +232,12 @@ void RemoteRanks::let_go() {
   below_.say({Say::go, 0, 0, {}});
 }
 
-/// Passes on what had to wait. A rank whose reader has gone gets SIGPIPE, as it would without the launcher.
+/// Writes output that had to wait. A rank whose reader has gone gets SIGPIPE, as it would without the launcher.
 void RemoteRanks::pump_all() {
   const Deadline now = Clock::now();
   const std::vector<std::size_t> waiting(unfinished_.begin(), unfinished_.end());
   for (const std::size_t index : waiting) pump(index);
-  for (const std::size_t index : waiting) {  // behind all that ends a line for which others wait
+  for (const std::size_t index : waiting) {  // afterwards, because pump() may end a line for which others wait
     streams_[index].lines.flush_if_due(now);
     pump(index);
   }
@@ -250,7 +250,7 @@ void RemoteRanks::pump_all() {
   }
 }
 
-/// Moves the backlog to the sink, if that has room.
+/// Moves the backlog to the sink, if the sink has room.
 void RemoteRanks::pump(std::size_t index) {
   Stream& stream = streams_[index];
   if (!stream.backlog.empty() && !stream.lines.sink().full()) {
@@ -266,7 +266,7 @@ void RemoteRanks::pump(std::size_t index) {
     unfinished_.erase(index);
 }
 
-/// A terminal is read only while the launcher is in the foreground.
+/// Returns true if stdin may be read. A terminal is read only while the launcher is in the foreground.
 bool RemoteRanks::may_read_input() const {
   if (!going_ || finishing_ || !input_open_ || input_credit_ == 0) return false;
   return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();

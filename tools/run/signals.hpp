@@ -8,18 +8,18 @@
 
 namespace tutti::tools {
 
-/// Undoes what this process has inherited: no signal is ignored, but SIGHUP if it was (nohup), and none is blocked.
+/// Resets inherited signal settings: no signal is ignored, except SIGHUP if it was (nohup), and no signal is blocked.
 /// Async-signal-safe.
 void reset_signals() noexcept;
 
 class Signals {
  public:
-  /// Blocks the handled signals and no others, ignores SIGPIPE and makes this process the reaper of orphaned
+  /// Blocks the handled signals and no others, ignores SIGPIPE, and makes this process the parent of orphaned
   /// descendants. Call it while the process has one thread. Throws Error{resource}.
   Signals();
 
   int fd() const noexcept { return fd_.fd(); }
-  /// The next pending signal, or nothing. One SIGCHLD may stand for several processes.
+  /// Returns the next pending signal, or nothing. One SIGCHLD may stand for several processes.
   std::optional<int> next();
 
  private:

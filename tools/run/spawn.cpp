@@ -34,7 +34,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 
 using Cores = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 
-/// An affinity mask with one core; null for -1.
+/// Returns an affinity mask with one core; null for -1.
 Cores only(int core) {
   Cores cores(core < 0 ? nullptr : CPU_ALLOC(core + 1), [](cpu_set_t* set) { CPU_FREE(set); });
   if (cores) {
@@ -44,9 +44,9 @@ Cores only(int core) {
   return cores;
 }
 
-std::optional<rlimit> limit_of_ranks;  // on descriptors, where the launcher has raised its own
+std::optional<rlimit> limit_of_ranks;  // the limit on descriptors before the launcher raised its own
 
-/// Runs in the child. Must not allocate, since the launcher has a second thread.
+/// Runs in the child. Must not allocate, because the launcher has a second thread.
 [[noreturn]] void become(const RankProcess& process, const Pointers& exec, cpu_set_t* cores, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before prctl()

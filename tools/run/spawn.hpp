@@ -11,7 +11,7 @@
 
 namespace tutti::tools {
 
-/// Owns a descriptor that a rank inherits. The fork guard would close a Descriptor in the child.
+/// Owns a descriptor that a rank inherits. A Descriptor cannot be used: the fork guard would close it in the child.
 class Inherited {
  public:
   explicit Inherited(int fd = -1) noexcept : fd_(fd) {}
@@ -36,19 +36,19 @@ struct RankProcess {
   int input = -1;   ///< becomes stdin
   int output = -1;  ///< becomes stdout; -1: the launcher's
   int error = -1;   ///< becomes stderr; -1: the launcher's
-  int core = -1;    ///< the only core that the process may use; -1: those of the launcher
+  int core = -1;    ///< the only core that the process may use; -1: the launcher's cores
 };
 
-/// Raises this process's limit on descriptors as far as it may. Processes by spawn() get the limit that was before, or
-/// what a host with so many ranks needs: a rank holds two descriptors for every other while they meet.
+/// Raises this process's limit on descriptors as far as permitted. Processes by spawn() get the old limit, or what a
+/// host with `ranks` ranks needs: a rank holds two descriptors for every other rank while they connect.
 void raise_descriptor_limit(int ranks);
-/// Why this process, beside the few that it needs itself, cannot have so many descriptors, as a clause; empty if it
+/// Returns a clause why this process cannot have `more` descriptors besides the few that it needs itself; empty if it
 /// can.
 std::string too_few_descriptors(std::size_t more);
 
-/// Forks and executes a process in a process group of its own, with the signals of reset_signals(); the kernel kills it
-/// when this process ends. A text without an interpreter is run by /bin/sh. Returns its pid, or -errno if it could not
-/// be executed; why_not_executed() explains that.
+/// Forks and executes a process in a process group of its own, with the signals of reset_signals(). The kernel kills it
+/// when this process ends. /bin/sh runs a text file without an interpreter line. Returns the pid, or -errno if the file
+/// could not be executed; why_not_executed() explains that.
 pid_t spawn(const RankProcess& process);
 
 }  // namespace tutti::tools

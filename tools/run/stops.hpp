@@ -1,4 +1,4 @@
-// Stops: ranks that a signal has stopped, such as those that read from the terminal.
+// Stops: records ranks that a signal has stopped, such as those that read from the terminal.
 #pragma once
 
 #include <map>
@@ -15,32 +15,32 @@ struct Stopped {
   int signal = 0;
 };
 
-/// Which ranks of this host are stopped, and since when. A stop that is asked for, or short, is not told of.
+/// The stopped ranks of this host, and since when they are stopped. Requested and short stops are not reported.
 class Stops {
  public:
   void stopped(int rank, int signal);
-  /// The rank runs again, or has ended.
+  /// Records that the rank runs again, or has ended.
   void over(int rank) { since_.erase(rank); }
-  /// A signal is sent to all ranks.
+  /// Records that a signal is sent to all ranks. After SIGTSTP stops are requested, until SIGCONT.
   void sent(int signal);
 
-  /// The ranks that have been stopped for two seconds, each once.
+  /// Returns the ranks that have been stopped for two seconds, each once.
   std::vector<Stopped> take_long();
-  /// How many ranks are stopped, also for a short time.
+  /// The number of stopped ranks, including those stopped for a short time.
   int count() const noexcept { return static_cast<int>(since_.size()); }
-  /// When take_long() will have something to tell.
+  /// The time when take_long() will return something.
   Deadline next_look() const;
 
  private:
   struct Stop {
     int signal = 0;
-    Deadline told_at = never;  ///< never: told already
+    Deadline told_at = never;  ///< when to report it; never: already reported
   };
   std::map<int, Stop> since_;  ///< by rank
-  bool asked_for_ = false;     ///< the launcher is stopped, too
+  bool asked_for_ = false;     ///< the launcher is stopped too
 };
 
-/// Tells the user. `whereabouts` is that of the rank: "pid 17". `others_run`: some ranks are not stopped, and wait.
+/// Reports a stopped rank to the user. `whereabouts` is such as "pid 17". `others_run`: other ranks run, and wait.
 void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal, bool others_run);
 
 }  // namespace tutti::tools

@@ -15,7 +15,7 @@ std::optional<Terminal> make_terminal(int shown) {
   made.writing = Inherited(writing);
   termios settings = {};
   if (writing < 0 || tcgetattr(writing, &settings) != 0) return std::nullopt;
-  settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);  // the launcher's terminal turns newlines into what it needs
+  settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);  // the launcher's own terminal converts newlines
   settings.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | ISIG);
   if (tcsetattr(writing, TCSANOW, &settings) != 0) return std::nullopt;
   copy_size(shown, made.reading.fd());

@@ -1,5 +1,5 @@
-// Terminals for ranks whose output goes to a terminal: they see one, so they write line by line, in colour and with
-// progress bars, although the launcher reads what they write.
+// Terminals for ranks whose output goes to a terminal. The launcher reads their output, but the ranks see a terminal,
+// so they write line by line, in colour and with progress bars.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace tutti::tools {
 
-/// A pseudo-terminal of the size of the launcher's terminal, through which bytes pass unchanged.
+/// A pseudo-terminal with the size of the launcher's terminal. Bytes pass through it unchanged.
 struct Terminal {
   Descriptor reading;
   Inherited writing;
 };
 
-/// `shown` is the launcher's terminal. Returns nothing if there are no more pseudo-terminals.
+/// Makes one; `shown` is the launcher's terminal. Returns nothing if no pseudo-terminals are left.
 std::optional<Terminal> make_terminal(int shown);
 
-/// Gives the pseudo-terminal behind `reading` the size of `shown`.
+/// Sets the size of the pseudo-terminal behind `reading` to that of `shown`.
 void copy_size(int shown, int reading);
 
 }  // namespace tutti::tools

@@ -26,7 +26,7 @@ std::vector<Branch> split(std::size_t first, std::size_t count, std::size_t most
 
 int height(std::size_t count, std::size_t most) {
   int levels = 0;
-  for (; count > 0; ++levels) {  // on to the largest branch
+  for (; count > 0; ++levels) {  // continues with the largest branch
     const std::size_t rest = count - 1;
     count = (rest + most - 1) / most;
   }

@@ -33,14 +33,14 @@ using engine::Moment;
 
 std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Seconds of the fastest of several steps, and bytes.
+/// The times of the fastest of several steps, in seconds, and the optimizer's memory.
 struct Rehearsal {
   double forward = std::numeric_limits<double>::max(), backward = forward, update = forward;
   double optimizer_bytes = 0;
   double step() const { return forward + backward + update; }
 };
 
-/// Runs a few steps on one rank alone, with `samples` in each.
+/// Runs a few steps with `samples` samples each, on one rank alone.
 Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSplit data, std::int64_t samples) {
   config.batch.global = samples;
   config.epochs = config.steps = 4;
@@ -59,7 +59,7 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   const auto note = [&last](double& into) {
     return [&last, &into](const Moment& now) {
       const engine::Nanoseconds time = engine::steady_now();
-      // the first step allocates memory
+      // skips the first step, which allocates memory
       if (now.step > 0) into = std::min(into, 1e-9 * static_cast<double>(time - last));
       last = time;
     };
@@ -75,7 +75,7 @@ Rehearsal rehearse(Config config, const engine::Network& network, engine::DataSp
   return found;
 }
 
-/// Seconds of an allreduce of `count` floats: the mean of `times` consecutive ones, in the fastest of several rounds.
+/// Returns the seconds of an allreduce of `count` floats: the mean of `times` calls, in the fastest of several rounds.
 double seconds_of(Communicator& world, std::size_t count, int times) {
   auto memory = world.allocate<float>(count);
   std::fill(memory.begin(), memory.end(), 1.0F);
@@ -112,7 +112,7 @@ engine::Link measure_link() {
   return link;
 }
 
-/// Bytes of each bucket, in the order of their exchange, including a flag for each gradient.
+/// Returns the bytes of each bucket in the order of their exchange, including a flag for each gradient.
 std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::NamedTensor>& parameters) {
   std::vector<nn::ParameterSize> sizes;
   for (const auto& [name, tensor] : parameters)
@@ -128,7 +128,7 @@ std::vector<std::size_t> buckets_of(const Config& config, const std::vector<nn::
 /// The exchanges between ranks: gradients in buckets in each step, or all parameters every few steps.
 struct Exchange {
   std::vector<std::size_t> buckets;
-  std::int64_t every = 0;  ///< steps between exchanges; 0: gradients
+  std::int64_t every = 0;  ///< steps between exchanges of all parameters; 0: exchanges gradients
   double bytes() const { return static_cast<double>(std::accumulate(buckets.begin(), buckets.end(), std::size_t{0})); }
 };
 
@@ -147,7 +147,7 @@ std::string text_of(const Exchange& exchange, int ranks) {
                      bytes_text(exchange.bytes()), sent, exchange.every);
 }
 
-/// Says that the figures do not account for a codec or for pairs.
+/// Returns a note that the figures do not account for a codec or for pairs; empty if there is none of these.
 std::string compression_note(const Config& config) {
   const engine::Axes axes = engine::axes_of(config);
   std::string note;
@@ -161,7 +161,7 @@ std::string compression_note(const Config& config) {
 std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alone, const engine::Link& link,
                        std::int64_t batch) {
   engine::Forecast expected = engine::forecast(exchange.buckets, ranks, alone.backward, link);
-  if (exchange.every > 0)  // after the update, where nothing overlaps with it; one step's share
+  if (exchange.every > 0)  // one step's share of an exchange after the update, which overlaps with nothing
     expected.exposed = expected.communication /= static_cast<double>(exchange.every);
   const double step = alone.step() + expected.exposed;
   return fmt::format(
@@ -175,7 +175,7 @@ std::string prediction(const Exchange& exchange, int ranks, const Rehearsal& alo
 
 void check_parallelism(Config config, int ranks) {
   config.check_split(ranks);
-  const int dealt = engine::mesh_axes(config, ranks).front().size;  // ranks along data
+  const int dealt = engine::mesh_axes(config, ranks).front().size;  // number of ranks that divide the samples
   config.resolve_batch(dealt);
   if (config.batch.global < dealt)
     throw Error(Code::invalid,
@@ -190,8 +190,8 @@ namespace {
 struct Prepared {
   engine::DataSplit data;
   engine::Network network;
-  double count = 0, bytes = 0;  ///< of all parameters
-  std::int64_t share = 0;       ///< samples per step and rank
+  double count = 0, bytes = 0;  ///< number and bytes of all parameters
+  std::int64_t share = 0;       ///< samples of one rank per step
 };
 
 Prepared prepared(const Config& config, int dealt) {

@@ -1,4 +1,4 @@
-// Predictions about a run, without starting its ranks.
+// Predictions of what a run will need, without starting its ranks.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace tutti::tools {
 
-/// Throws Error{invalid} if a configuration asks for more ranks than it has work for.
+/// Throws Error{invalid} if a configuration asks for more ranks than can get work.
 void check_parallelism(engine::Config config, int ranks);
 
-/// Lines for people: how ranks and batch are divided, parameters, bytes exchanged per step, memory, and the expected
-/// time, which is estimated from a few steps of this process with one rank's share of the batch. `link` is a text of
-/// engine::Link; if it is empty, the link between two threads of this process is measured. Throws what training would.
+/// Returns lines for people: how ranks and batch are divided, parameters, bytes exchanged per step, memory, and the
+/// expected time. The time is estimated from a few steps of this process with one rank's share of the batch. `link` is
+/// a text of engine::Link; if it is empty, measures the link between two threads of this process. Throws as training
+/// does.
 std::string dry_run(engine::Config config, int ranks, const std::string& link);
 
-/// Lines for people: the strategy's axes, with bytes and memory by formula. Creates the network and does not train it.
+/// Returns lines for people: the strategy's axes, bytes and memory by formula. Creates the network but does not train.
 std::string explain_strategy(engine::Config config, int ranks);
 
 }  // namespace tutti::tools

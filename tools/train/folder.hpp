@@ -7,15 +7,15 @@
 
 namespace tutti::tools {
 
-/// "runs/NAME-YYYYMMDD-HHMMSS" in local time, with a number appended if the folder exists. Of a file's name, only the
-/// stem is used.
+/// Returns "runs/NAME-YYYYMMDD-HHMMSS" in local time, with a number appended if the folder exists. If `name` is that of
+/// a file, uses its stem.
 std::string new_run_folder(const std::string& name);
 
-/// The new folder of one run, which no other process has: `wanted`, or that with a number appended. It is removed at
-/// the end if nothing was put into it.
+/// The new folder of one run, which no other process uses: `wanted`, or `wanted` with a number appended. The destructor
+/// removes the folder if nothing was put into it.
 class ClaimedFolder {
  public:
-  /// Throws Error{resource} if it cannot be made.
+  /// Makes the folder. Throws Error{resource} if that fails.
   explicit ClaimedFolder(const std::string& wanted);
   ~ClaimedFolder();
   ClaimedFolder(const ClaimedFolder&) = delete;
@@ -27,10 +27,10 @@ class ClaimedFolder {
   std::string path_;
 };
 
-/// The newest run in runs/, or an empty string.
+/// Returns the newest run in runs/, or an empty string.
 std::string newest_run_folder();
 
-/// Rank 0's text on every rank. Collective; blocks.
+/// Returns rank 0's text on every rank. Collective; blocks.
 std::string of_first_rank(const std::string& text, Communicator& world);
 
 }  // namespace tutti::tools

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The class that the outputs of a sample mean.
+/// Returns the class that a sample's outputs predict.
 std::int64_t class_of(const at::Tensor& outputs, const engine::LossInfo& loss) {
   if (outputs.numel() > 1) return outputs.argmax().item<std::int64_t>();
   const double threshold = loss.output == engine::LossInfo::Output::probabilities ? 0.5 : 0;

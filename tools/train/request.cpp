@@ -26,8 +26,8 @@ std::vector<fs::path> config_folders() {
   return {self.parent_path().parent_path() / "share" / "tutti" / "configs"};
 }
 
-/// Applies key=value or, as in mpi_learn, a model's file and lists of files to train and to validate with. Returns true
-/// for such files.
+/// Applies words key=value. Also applies, as in mpi_learn, a model's file and lists of files for training and
+/// validation; returns true if the words are such files.
 bool take_words(engine::Config& config, const std::vector<std::string>& words) {
   std::vector<std::string> files;
   for (const std::string& word : words) {
@@ -51,13 +51,13 @@ bool take_words(engine::Config& config, const std::vector<std::string>& words) {
                                  (newest.empty() ? "" : "; the newest one in runs/ is " + shell_path(newest)));
 }
 
-/// What the command line says of resuming.
+/// What the command line says about resuming.
 struct Resume {
   bool asked = false;
-  std::string folder;  ///< of --resume DIR; empty: run= names it
+  std::string folder;  ///< the folder in --resume DIR; empty: run= names the folder
 };
 
-/// Throws if the words name another folder than --resume does.
+/// Throws if the words name another folder than --resume.
 void check_folder(const Resume& resume, const std::vector<std::string>& words) {
   for (const std::string& word : words)
     for (const std::string_view key : {"run=", "record_dir="})
@@ -65,8 +65,8 @@ void check_folder(const Resume& resume, const std::vector<std::string>& words) {
         throw Error(Code::invalid, "--resume " + resume.folder + " and " + word + " are two folders; leave one out");
 }
 
-/// Takes --resume and its folder out of the arguments. The next word is a folder if there is such a folder, or if it
-/// is neither key=value nor a file.
+/// Removes --resume and its folder from the arguments, and returns them. The next word is the folder if a folder with
+/// this name exists, or if the word is neither key=value nor a file.
 Resume take_resume(std::vector<std::string>& arguments) {
   constexpr std::string_view flag = "--resume", joined = "--resume=";
   Resume found;
@@ -93,7 +93,7 @@ Resume take_resume(std::vector<std::string>& arguments) {
   return found;
 }
 
-/// Says why the run can neither go on nor begin. One that was killed before its first checkpoint begins.
+/// Throws if the run can be neither resumed nor begun. A run that was killed before its first checkpoint begins anew.
 void check_resume(const engine::Config& config, const Resume& resume) {
   if (engine::has_checkpoint(config.run) || fs::exists(fs::path(config.run) / "config.yaml")) return;
   if (!config.data.source.empty()) return;
@@ -106,7 +106,7 @@ void check_resume(const engine::Config& config, const Resume& resume) {
                                  "begin, say data=DIR and what else the run needs");
 }
 
-/// The configuration that the keys of the command line change: that of the run which they resume, and over it the file
+/// Returns the configuration to which the command line's keys apply: that of the resumed run, overridden by the file
 /// `name`.
 engine::Config base_of(const std::string& name, const engine::Config& given) {
   engine::Config config;
@@ -144,7 +144,7 @@ void show(const std::string& text) {
 
 namespace {
 
-/// What the command line says besides the request: the configuration in several ways, and what is only printed.
+/// The other contents of the command line: the sources of the configuration, and requests that only print.
 struct Line {
   std::string name, data, device, help, shown, validated, predicted, to;
   bool print = false;
@@ -202,7 +202,7 @@ void Line::add_to(CLI::App& app, TrainRequest& request) {
 
 void Line::apply(engine::Config& config) const {
   const bool as_mpi_learn = take_words(config, words);
-  for (const auto& [key, value] : flags)  // whose --batch is each worker's
+  for (const auto& [key, value] : flags)  // mpi_learn's --batch is that of each worker
     config.set(as_mpi_learn && key == "batch" ? "batch.per_rank" : key, value, "--" + key);
   const auto& options = config.strategy.options;
   const bool has_masters = options.contains("masters") || options.contains("processes");
@@ -214,7 +214,7 @@ void Line::apply(engine::Config& config) const {
   if (!resume.folder.empty()) config.set("run", resume.folder, "--resume");
 }
 
-/// The configuration of the command line, over that of the run which it resumes and of the file that it names.
+/// Returns the configuration: that of the resumed run, overridden by the named file, overridden by the command line.
 engine::Config configuration(const Line& line) {
   engine::Config given;
   line.apply(given);
@@ -226,8 +226,8 @@ engine::Config configuration(const Line& line) {
   return config;
 }
 
-/// Gives flags the names that they have here, where they are spelled with `-` for `_`. Throws for those of other
-/// trainers, with what to say.
+/// Renames flags that are spelled with `-` instead of `_`. For flags of other trainers, throws with the flag to use
+/// instead.
 void name_flags(const CLI::App& app, std::vector<std::string>& arguments) {
   const std::vector<std::string> names = engine::config_names();
   for (std::string& word : arguments) {
@@ -248,7 +248,7 @@ void name_flags(const CLI::App& app, std::vector<std::string>& arguments) {
 
 namespace {
 
-/// Reads the configuration of the run whose network is judged; keys that are given go over it.
+/// Reads the configuration of the run whose network is evaluated; keys on the command line override it.
 TrainRequest judge_request(const Line& line, TrainRequest request) {
   request.judged = line.validated.empty() ? line.predicted : line.validated;
   if (!line.predicted.empty()) request.predicted = line.to.empty() ? "predictions.csv" : line.to;

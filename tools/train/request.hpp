@@ -12,21 +12,21 @@ namespace tutti::tools {
 /// The contents of the command line.
 struct TrainRequest {
   engine::Config config;
-  int ranks = 0;  ///< number of ranks to start; 0: this process is all, or a rank already
+  int ranks = 0;  ///< number of ranks to start; 0: none, this process is the only rank, or one of a job
   bool dry_run = false;
   bool explain = false;  ///< print the strategy and start nothing
   std::string link, net;
-  std::string judged;      ///< folder of a run whose network is only looked at, with the held-out samples; empty: none
-  std::string predicted;   ///< where its outputs for them are written; empty: only loss and metrics are wanted
-  bool names_run = false;  ///< config.run is a proposal: nothing was said of it
-  std::string join;        ///< folder of a run that goes on, which this process joins; empty: none
-  int ranks_before = 0;    ///< of the run that is resumed; 0: none is, or nothing is known of it
+  std::string judged;      ///< folder of a run whose network is only evaluated on the held-out samples; empty: none
+  std::string predicted;   ///< file for the network's outputs on them; empty: only print loss and metrics
+  bool names_run = false;  ///< true: config.run is a proposal, because the user has not named a folder
+  std::string join;        ///< folder of a run in progress that this process joins; empty: none
+  int ranks_before = 0;    ///< ranks of the run that is resumed; 0: none is resumed, or unknown
 };
 
 /// Prints `text` and throws Finished.
 [[noreturn]] void show(const std::string& text);
 
-/// Throws Error{invalid} for errors that can be found without looking at the data.
+/// Parses the command line. Throws Error{invalid} for errors that can be found without reading the data.
 TrainRequest read_request(const std::vector<std::string>& arguments);
 
 /// Opens the data that the configuration names, within its limits. Throws as engine::load() does.

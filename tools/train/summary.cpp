@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using engine::EpochResult;
 using engine::Validation;
 
-constexpr double images = 5120;  // the unit of Theano-MPI's tables, which does not depend on the length of a run
+constexpr double images = 5120;  // reported times are per 5120 images, as in Theano-MPI's tables
 
 std::string value_of(const Validation& found) {
   if (found.metrics.empty()) return fmt::format("held-out loss {:.4g}", found.loss);
@@ -23,7 +23,7 @@ std::string value_of(const Validation& found) {
   return engine::is_share(name) ? fmt::format("{} {:.2f} %", name, 100 * value) : fmt::format("{} {:.4g}", name, value);
 }
 
-/// The sums over all epochs.
+/// Returns the sums over all epochs.
 EpochResult whole(const std::vector<EpochResult>& epochs, double& samples) {
   EpochResult all;
   for (const EpochResult& each : epochs) {
@@ -58,7 +58,7 @@ std::string speed(const std::vector<EpochResult>& epochs) {
   return text + fmt::format(", load {}, other {}", seconds(all.phases.load), seconds(all.phases.other));
 }
 
-/// The keys without which a run that is resumed would end at once.
+/// Returns the keys that a resumed run needs so that it does not end at once.
 std::string keys_to_go_on(const engine::Config& config, const engine::TrainResult& result) {
   if (result.interrupted) return {};
   std::string keys = fmt::format(" epochs={}", 2 * config.epochs);

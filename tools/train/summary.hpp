@@ -7,15 +7,15 @@
 
 namespace tutti::tools {
 
-/// A heading and what belongs to it, as a line for people.
+/// Returns a line for people: a heading and its text.
 std::string line(const char* heading, const std::string& text);
 
-/// Lines for people, each with a heading: the best epoch, speed and how the time was spent, the folder, and the next
-/// commands. `launch` is the command with which the ranks are started, "tutti train -np 4"; empty: the run is not to go
-/// on.
+/// Returns lines for people, each with a heading: the best epoch, the speed and how the time was spent, the folder, and
+/// the next commands. `launch` is the command that starts the ranks, such as "tutti train -np 4"; if it is empty, the
+/// summary has no command to resume the run.
 std::string summary(const engine::Config& config, const engine::TrainResult& result, const std::string& launch);
 
-/// The command that goes on with the run, for a shell.
+/// Returns the shell command that resumes the run.
 std::string resume_command(const engine::Config& config, const std::string& launch);
 
 }  // namespace tutti::tools

@@ -42,13 +42,13 @@ struct Job {
   engine::Config config;
   engine::DataSplit data;
   engine::Network network;
-  bool names_run = false;         ///< job.config.run is a proposal, of which rank 0 makes a folder
-  std::string judged, predicted;  ///< of TrainRequest
-  bool joins = false;             ///< this process joins a run that goes on
-  std::string launch;             ///< the command that starts such ranks, for a shell: "tutti train -np 4"
+  bool names_run = false;         ///< true: config.run is a proposal, and rank 0 makes the folder
+  std::string judged, predicted;  ///< see TrainRequest
+  bool joins = false;             ///< true: this process joins a run in progress
+  std::string launch;             ///< the shell command that starts the same ranks: "tutti train -np 4"
 };
 
-/// The command that starts ranks where those of this job are.
+/// Returns the command that starts ranks on the same hosts as this job's.
 std::string launch_of(const Communicator& world, const std::string& net) {
   const std::string train = "tutti train" + (net.empty() ? "" : " --net " + tutti::tools::shell_word(net));
   const tutti::Topology topology = world.topology();
@@ -62,7 +62,7 @@ std::string launch_of(const Communicator& world, const std::string& net) {
   return fmt::format("tutti run --hosts {} {}", tutti::tools::shell_word(list), train);
 }
 
-/// The arguments without -np and its value, for the ranks that are started.
+/// Returns the arguments without -np and its value, for the ranks that will be started.
 std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -74,14 +74,14 @@ std::vector<std::string> without_ranks(const std::vector<std::string>& arguments
   return rest;
 }
 
-/// The settings of the environment, with `net` in place of its own if that is given.
+/// Returns the environment's settings; a `net` that is not empty replaces theirs.
 tutti::Settings settings_of(const std::string& net) {
   tutti::Settings settings = tutti::Settings::from_environment();
   if (!net.empty()) settings.set("net", net, "flag");
   return settings;
 }
 
-/// The link that the setting `net` describes, in the format of --link; empty if latency or rate is missing.
+/// Returns the link that the setting `net` describes, in the format of --link; empty if latency or rate is missing.
 std::string link_of(const tutti::Settings& settings) {
   if (settings.net.empty()) return {};
   const tutti::LinkShape shape = tutti::parse_link_shape(settings.net);
@@ -89,7 +89,7 @@ std::string link_of(const tutti::Settings& settings) {
   return fmt::format("{}us,{}gbit", 1e-3 * static_cast<double>(shape.latency.count()), 1e-9 * shape.bits_per_second);
 }
 
-/// The value of --net, which has to be known before the ranks connect.
+/// Returns the value of --net, which must be known before the ranks connect.
 std::string net_of(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].starts_with("--net=")) return arguments[i].substr(6);
@@ -98,7 +98,7 @@ std::string net_of(const std::vector<std::string>& arguments) {
   return {};
 }
 
-/// Outside a job: becomes one if the command line asks for ranks. Errors are reported before the ranks start.
+/// Outside a job, starts a job in place of this process if the command line asks for ranks. Reports errors before that.
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
@@ -117,7 +117,7 @@ void start_ranks(const std::vector<std::string>& arguments) {
   tutti::tools::become_job(ranks, settings, words, served);
 }
 
-/// Throws Error{invalid} for errors that the user can correct.
+/// Reads what a run needs. Throws Error{invalid} for errors that the user can correct.
 Job prepare(const std::vector<std::string>& arguments, const Communicator& world) {
   const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
   if (request.ranks > 0)
@@ -152,7 +152,7 @@ bool misses_target(const Job& job, const engine::TrainResult& result) {
   return job.config.stop.target != 0 && !result.reached_target && !result.interrupted;
 }
 
-/// The exit code of a run, the same on all ranks. `differ` is empty if nothing failed.
+/// Returns the exit code of a run, the same on all ranks. `differ` is empty if nothing failed.
 int code_of(const Job& job, const engine::TrainResult& result, const std::string& differ) {
   return differ.empty() && !misses_target(job, result) ? 0 : exit_failure;
 }
@@ -164,8 +164,8 @@ std::string judgement(const engine::TrainResult& result) {
                               : fmt::format("held-out accuracy {:.2f} %", accuracy);
 }
 
-/// Called on the rank that reports. `differ` says why the replicas are not equal, and is empty if they are; `about`
-/// follows the number of steps. Returns the exit code.
+/// Prints the result; called on the rank that reports. `differ` says why the replicas are not equal; empty if they are.
+/// `about` is printed after the number of steps. Returns the exit code.
 int finish(const Job& job, const engine::TrainResult& result, const std::string& differ, const std::string& about,
            double seconds) {
   fmt::print("{}{} steps in {:.1f} s{}\n", result.interrupted ? std::string() : judgement(result) + " after ",
@@ -179,12 +179,12 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   return code_of(job, result, differ);
 }
 
-/// Several ranks notice the death of a master; one of them reports it.
+/// Reports a failure. Several ranks notice the death of a master; only one of them reports it.
 void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& error, int rank) {
   const bool is_masters = engine::keeps_parameters(roles, error.culprit());
   const bool has_groups = !roles.submasters.empty();
   const std::string_view said = error.what();
-  if (has_groups && said.find("a server ends by an exception") != said.npos) return;  // which that server reports
+  if (has_groups && said.find("a server ends by an exception") != said.npos) return;  // that server reports it
   if (error.code() != Code::peer_lost || !is_masters)
     fmt::print(stderr, "tutti train: rank {}: {}\n", rank, error.what());
   else if (rank == engine::tells_of_death(roles, error.culprit()))
@@ -233,7 +233,7 @@ int run_joining(const Job& job, const Communicator& alone) {
   return 0;
 }
 
-/// Runs a step whose errors are the same on every rank, so that rank 0 reports them.
+/// Runs a step whose errors are the same on every rank, and marks them so that only rank 0 reports them.
 template <class Step>
 auto found_by_all(Step&& step) {
   try {
@@ -273,7 +273,7 @@ int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
     result = error.result;
     differ = error.what();
   } catch (const engine::DivergedError& error) {
-    if (error.culprit() < 0) throw;  // the other ranks do not know
+    if (error.culprit() < 0) throw;  // the other ranks do not know the error
     result = error.result;
     differ = error.what();
   }
@@ -285,7 +285,7 @@ int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
         job.network.parts ? "; what ranks have alike is bitwise equal on " : "; parameters are bitwise equal on ";
     code = finish(job, result, differ, what + ranks, seconds);
   }
-  // no rank leaves while rank 0 still writes
+  // also keeps ranks from ending while rank 0 still writes
   const int signal = world.allreduce(result.interrupted ? tutti::tools::ending_signal() : 0, tutti::max).wait();
   return signal > 0 ? 128 + signal : code;
 }
@@ -331,7 +331,7 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
   try {
     return run(arguments, world);
   } catch (const Error& error) {
-    // another rank has reported it
+    // another rank has reported the error
     if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;
     const bool has_diverged = dynamic_cast<const engine::DivergedError*>(&error) != nullptr;
     const bool is_usage = !has_diverged && (error.code() == Code::invalid || error.code() == Code::unsupported);
@@ -340,7 +340,7 @@ int run_and_say(const std::vector<std::string>& arguments, Communicator& world) 
     if (!all_know || error.culprit() == world.rank()) fmt::print(stderr, "tutti train: {}\n", error.what());
     std::fflush(stderr);
     if (all_know)
-      world.barrier().wait();  // the launcher ends the job when the first rank exits, so the line has to be out before
+      world.barrier().wait();  // the launcher ends the job when the first rank exits, so print before
     else
       world.abort(error.what());
     return is_usage ? exit_usage : exit_failure;

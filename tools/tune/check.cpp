@@ -18,7 +18,7 @@ std::string as_time(double seconds) {
   return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6) : fmt::format("{:.2f} ms", seconds * 1e3);
 }
 
-/// The candidates' times at one size; the last one is that of the rules' choice.
+/// The candidates' times at one size. The last time is that of the rules' choice.
 struct Race {
   bench::Case what;
   std::size_t bytes = 0;
@@ -53,8 +53,8 @@ std::string line(const Race& race, const Compared& one) {
                      one.first > 0 ? fmt::format(" (first try {:.2f})", one.first) : "");
 }
 
-/// The check on one number of ranks. Sizes where the rules' choice looks too slow are measured again after all others,
-/// and each candidate's shorter time counts: disturbances last for seconds and only lengthen times.
+/// The check on one number of ranks. If the rules' choice looks too slow at a size, the size is measured again after
+/// all others, and each candidate's shorter time counts: disturbances last for seconds, and only lengthen times.
 class Checking {
  public:
   Checking(Tuner& tuner, Budget& budget, Verdict& verdict) : tuner_(tuner), budget_(budget), verdict_(verdict) {}
@@ -98,7 +98,7 @@ class Checking {
 void Verdict::add(const Compared& one) {
   ++sizes_;
   if (one.first > 0) ++twice_;
-  if (std::round(one.ratio() * 100) < std::round(enough * 100)) ++below_;  // rounded as it is printed
+  if (std::round(one.ratio() * 100) < std::round(enough * 100)) ++below_;  // rounded as in the output
   least_ = std::min(least_, one.ratio());
 }
 

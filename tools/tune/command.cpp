@@ -1,4 +1,4 @@
-// `tutti tune`: measures which backend and algorithm is best here and writes the result as rules; or checks the rules.
+// `tutti tune`: measures which backend and algorithm is best on this machine and writes rules; or checks the rules.
 #include "tools/command.hpp"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ std::vector<Kind> kinds_of(const std::string& list) {
   return kinds;
 }
 
-/// Rank 0's words on all ranks, so that all create the same backends. Collective.
+/// Returns rank 0's words on all ranks, so that all ranks create the same backends. Collective.
 std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<std::string>& words) {
   std::string text = fmt::format("{}", fmt::join(words, ","));
   text.resize(static_cast<std::size_t>(world.broadcast(static_cast<std::int64_t>(text.size())).wait()));
@@ -56,7 +56,7 @@ std::vector<std::string> as_on_the_first(Communicator& world, const std::vector<
   return text.empty() ? std::vector<std::string>() : CLI::detail::split(text, ',');
 }
 
-/// The rules in a file for collectives that were not measured now.
+/// Returns the rules of a file for collectives that were not measured now.
 std::string others_rules(const std::string& path, const std::vector<Kind>& measured) {
   std::string text;
   for (const std::string& line : read_lines_if_any(path, longest_tuning)) {
@@ -66,12 +66,12 @@ std::string others_rules(const std::string& path, const std::vector<Kind>& measu
   return text;
 }
 
-/// `rules` are new; those of the file for collectives that are not of `measured` stay.
+/// Writes new `rules` to the file. The file's rules for collectives that are not in `measured` stay.
 void write(const std::string& path, const std::string& rules, int ranks, const std::vector<Kind>& measured) {
   const std::string kept = others_rules(path, measured);
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const std::string fresh = path + ".new";  // jobs may be reading the old one
+  const std::string fresh = path + ".new";  // written beside the old file, which jobs may be reading
   std::ofstream file(fresh);
   file << "# Measured by `tutti tune -np " << ranks << "` (tutti " << version() << ") on " << machine_key() << ".\n"
        << "# Rules as TUTTI_SELECT takes them, one a line: KIND: BYTES ranks .. hosts .. = [BACKEND/]ALGORITHM.\n"

@@ -7,7 +7,7 @@
 namespace tutti::tune {
 namespace {
 
-// limit of a size's cost, a logarithm, so that a disturbed measurement counts little
+// the largest cost of one size, as a logarithm, so that a disturbed measurement counts little
 constexpr double most_cost = 0.25;
 
 std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
@@ -17,7 +17,7 @@ std::vector<double> bests_of(std::span<const Curve> curves, std::size_t sizes) {
   return bests;
 }
 
-// How far `curve` is behind the best times at the sizes [begin, end), as a sum of logarithms of ratios.
+// Returns how far `curve` is behind the best times at the sizes [begin, end), as a sum of logarithms of ratios.
 double cost(const Curve& curve, std::span<const double> bests, std::size_t begin, std::size_t end) {
   double sum = 0;
   for (std::size_t i = begin; i < end; ++i)
@@ -25,7 +25,7 @@ double cost(const Curve& curve, std::span<const double> bests, std::size_t begin
   return sum;
 }
 
-// The candidate with the least cost over all sizes; null if there are no candidates.
+// Returns the candidate with the least cost over all sizes; null if there are no candidates.
 const Curve* favourite_of(std::span<const Curve> curves, std::span<const double> bests) {
   const auto one =
       std::ranges::min_element(curves, {}, [&](const Curve& curve) { return cost(curve, bests, 0, bests.size()); });
@@ -41,8 +41,8 @@ struct Run {
   std::size_t end = 0;  // index after its last size
 };
 
-// The favourite for as long as it is good. Otherwise the candidate that stays good for longest before the favourite is
-// good again, and of several the one with the least cost.
+// Returns the favourite for as long as it is good. If it is not good at `begin`, returns the candidate that stays good
+// for longest until the favourite is good again; among several, the one with the least cost.
 Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<const double> bests, std::size_t begin,
              double tolerance) {
   const auto end_of = [&](const Curve& curve) {
@@ -66,7 +66,7 @@ Run next_run(std::span<const Curve> curves, const Curve& favourite, std::span<co
   return chosen;
 }
 
-// The largest size for which `left` is chosen, between the measured sizes number a and a + 1.
+// Returns the largest size for which `left` is chosen, between the measured sizes number a and a + 1.
 std::size_t meeting(const Curve& left, const Curve& right, std::span<const std::size_t> sizes, std::size_t a) {
   const double x0 = std::log(static_cast<double>(std::max<std::size_t>(sizes[a], 1)));
   const double x1 = std::log(static_cast<double>(sizes[a + 1]));

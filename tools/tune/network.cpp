@@ -18,26 +18,26 @@
 namespace tutti::tune {
 namespace {
 
-constexpr double least_seconds = 1e-8;   // of a latency
-constexpr double most_overhead = 0.45;   // of what a small message takes
-constexpr double most_bandwidth = 1e12;  // bytes a second
+constexpr double least_seconds = 1e-8;   // the least latency
+constexpr double most_overhead = 0.45;   // part of a small message's time
+constexpr double most_bandwidth = 1e12;  // bytes per second
 constexpr double for_one_figure = 0.2;   // seconds
 constexpr int burst_messages = 64;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 double since(Clock::time_point begin) { return Seconds(Clock::now() - begin).count(); }
 
-// On a shared machine, disturbances only lengthen a time.
+// Disturbances on a shared machine only lengthen a time, so the lower quartile counts.
 double lower_quartile_of(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 4];
 }
 
-/// What the leading rank asks of the other one: `repeats` exchanges of this, and then to ask anew; 0: the end.
+/// A request of the leading rank to the other one: make `repeats` exchanges, then wait for the next order; 0: the end.
 struct Order {
   std::int64_t repeats = 0;
-  std::int64_t messages = 1;  ///< one after the other in the first direction, before one comes back
-  std::int64_t bytes = 0;     ///< of each; the one that comes back has as many if it answers a single one, else few
+  std::int64_t messages = 1;  ///< messages in the first direction, one after the other, before one comes back
+  std::int64_t bytes = 0;     ///< bytes of each message; a reply to a single message has as many, otherwise few
 };
 
 /// Two ranks that exchange messages.
@@ -45,7 +45,7 @@ class Pair {
  public:
   Pair(Communicator& world, int other) : world_(world), other_(other), memory_(bench::ordinary_memory(4 * mebibyte)) {}
 
-  /// Seconds of one exchange. On the leading rank.
+  /// Returns the seconds of one exchange; called on the leading rank.
   double time(Order order) {
     give(order);
     std::vector<double> seconds;
@@ -57,14 +57,14 @@ class Pair {
     return lower_quartile_of(std::move(seconds));
   }
 
-  /// As often as takes for_one_figure, if one exchange takes `seconds`.
+  /// Returns the number of repeats that take for_one_figure, if one exchange takes `seconds`.
   static std::int64_t repeats(double seconds, std::int64_t most) {
     return std::clamp(static_cast<std::int64_t>(for_one_figure / std::max(seconds, 1e-7)), std::int64_t{3}, most);
   }
 
   void end() { give({}); }
 
-  /// The other rank's part.
+  /// Performs the other rank's part.
   void follow() {
     while (true) {
       Order order;
@@ -106,7 +106,7 @@ LinkTimes lead(Pair& pair) {
   times.burst_messages = burst_messages;
   const double burst = pair.time({3, burst_messages, little});
   times.burst = pair.time({Pair::repeats(burst, 200), burst_messages, little}) - times.small;
-  // Where a mebibyte takes long, so that a slow link does not take minutes.
+  // A smaller size if a mebibyte takes long, so that a slow link does not take minutes.
   times.medium_bytes = pair.time({2, 1, mebibyte / 4}) > for_one_figure ? mebibyte / 4 : mebibyte;
   times.large_bytes = 4 * times.medium_bytes;
   for (const auto& [bytes, to] : {std::pair{times.medium_bytes, &times.medium}, {times.large_bytes, &times.large}}) {
@@ -127,7 +127,7 @@ Pairs pairs_within(const Hosts& hosts) {
   return pairs;
 }
 
-/// A rank of each host and one of the next, in the same rack.
+/// Returns pairs of ranks of two consecutive hosts in the same rack.
 Pairs pairs_between(const Hosts& hosts) {
   Pairs pairs;
   for (int host = 0; host + 1 < hosts.count(); ++host) {
@@ -138,7 +138,7 @@ Pairs pairs_between(const Hosts& hosts) {
   return pairs;
 }
 
-/// All hosts of a rack and as many of the next one, which share the links of the racks; and how many those are.
+/// Returns pairs between the hosts of a rack and as many of the next one, and how many pairs share the racks' links.
 std::pair<Pairs, int> pairs_beyond(const Hosts& hosts) {
   const Hosts* const racks = hosts.above();
   Pairs pairs;
@@ -152,7 +152,7 @@ std::pair<Pairs, int> pairs_beyond(const Hosts& hosts) {
   return {pairs, sharing};
 }
 
-/// The medians over the pairs; nothing if there are none. Collective.
+/// Returns the medians over the pairs; nothing if there are no pairs. Collective.
 std::optional<model::Link> measure_link(Communicator& world, const Pairs& pairs) {
   if (pairs.empty()) return std::nullopt;
   std::array<double, 3> mine{};
@@ -176,7 +176,7 @@ std::optional<model::Link> measure_link(Communicator& world, const Pairs& pairs)
 }
 
 double seconds_of_folding() {
-  constexpr std::size_t bytes = 4 * mebibyte;  // more than a core's own cache
+  constexpr std::size_t bytes = 4 * mebibyte;  // more than fits into a core's own cache
   const auto into = bench::ordinary_memory(bytes), from = bench::ordinary_memory(bytes);
   const Fold fold;
   std::vector<double> seconds;
@@ -188,7 +188,7 @@ double seconds_of_folding() {
   return std::max(lower_quartile_of(std::move(seconds)) / static_cast<double>(bytes), 1 / most_bandwidth);
 }
 
-/// Where all ranks are. Collective.
+/// Returns where all ranks run. Collective.
 std::vector<Place> places_of(Communicator& world) {
   const std::string machine = machine_identity();
   const Digest digest = sha256(std::as_bytes(std::span(machine)));
@@ -206,8 +206,8 @@ std::vector<Place> places_of(Communicator& world) {
   return all;
 }
 
-/// What a small message costs a processor at either end where all ranks send and wait: a barrier that has many messages
-/// in few rounds keeps all processors busy. Collective.
+/// Returns what a small message costs a processor at either end while all ranks send and wait. Measures a barrier with
+/// many messages in few rounds, which keeps all processors busy. Collective.
 double overhead_of_all(Communicator& world, double cores) {
   constexpr int tries = 9, barriers = 50;
   const CallOptions by_messages{.algorithm = "planned/dissemination"};
@@ -241,7 +241,7 @@ double cores_of_hosts(std::span<const Place> ranks) {
     Machine& machine = machines[one.machine];
     ++machine.ranks;
     machine.quota = std::max(machine.quota, one.quota);
-    machine.cores |= one.cores;  // ranks that are bound to a core each have several together
+    machine.cores |= one.cores;  // ranks bound to one core each have several cores together
     machine.hosts.insert(one.host);
   }
   double least = 1, cores = 0;
@@ -293,7 +293,7 @@ std::string text_of(const MeasuredNetwork& network) {
   for (const auto& [level, link] : levels) all[level] = link.value_or(model::Link{1, 1, 1});
   all.fold_per_byte = network.fold_per_byte;
   all.cores = network.cores;
-  std::string text = model::to_string(all);  // parts, with a comma between two
+  std::string text = model::to_string(all);  // parts, separated by commas
   for (const auto& [level, link] : levels) {
     if (link) continue;
     const std::size_t begin = text.find(model::name(level));

@@ -1,4 +1,4 @@
-// The measuring of the network: what messages and folding cost here, as the model of collectives wants it.
+// Measures the network: what messages and folding cost on this machine, for the model of collectives.
 #pragma once
 
 #include <bitset>
@@ -21,48 +21,47 @@ struct LinkTimes {
   std::size_t large_bytes = 0;  ///< more than medium_bytes
   double large = 0;             ///< one way
   int burst_messages = 0;       ///< at least 1
-  double burst = 0;             ///< so many small ones at once in one direction, until all are there
+  double burst = 0;             ///< burst_messages small messages sent at once in one direction, until all have arrived
 };
 inline constexpr std::size_t small_bytes = 8;
 
-/// The overhead is what each message of the burst adds; the latency is the small message's time without the overheads
-/// at both ends; and the bandwidth follows from what the large message takes longer than the medium one. No figure is
-/// below what a clock tells, whatever was measured, and the latency is at least a tenth of the small message's time.
+/// Computes a link from times. The overhead is what each message of the burst adds. The latency is the small message's
+/// time without the overheads at both ends. The bandwidth follows from the difference between the large and the medium
+/// message. No figure is below a clock's resolution, and the latency is at least a tenth of the small message's time.
 model::Link fit_link(const LinkTimes& times) noexcept;
 
-/// The link where ranks share processors and each message keeps one for `busy` seconds at either end: a message takes
-/// as long as before, but the part of it in which a rank sleeps and is woken is latency.
+/// Returns the link for ranks that share processors, where each message keeps a processor busy for `busy` seconds at
+/// either end. A message takes as long as before, but the time in which a rank sleeps and is woken counts as latency.
 model::Link with_overhead(model::Link link, double busy) noexcept;
 
-/// Core numbers, as far as there is room.
+/// Core numbers below 1024.
 using CoreSet = std::bitset<1024>;
 
-/// A process of a job: the machine that it is on, and the host, of those that the machine may play several of.
+/// Where a process of a job runs: the machine, and the host. A machine may play several hosts.
 struct Place {
   std::uint64_t machine = 0;
   int host = 0;
-  int quota = 0;       ///< cores that its cgroup may use at a time; any number where there is no quota
-  CoreSet cores = {};  ///< that it may run on
+  int quota = 0;       ///< cores that its cgroup may use at a time; a large number if there is no quota
+  CoreSet cores = {};  ///< the cores that it may run on
 };
-/// As model::Network::cores has it, of the machine with the most ranks for each of its cores; 0 where no machine has
-/// more ranks than cores.
+/// Returns the value for model::Network::cores, of the machine with the most ranks per core; 0 if no machine has more
+/// ranks than cores.
 double cores_of_hosts(std::span<const Place> ranks);
 
 /// The levels that could be measured.
 struct MeasuredNetwork {
   std::optional<model::Link> within, between, beyond;
   double fold_per_byte = 0;  ///< seconds
-  double cores = 0;          ///< as model::Network has it
+  double cores = 0;          ///< see model::Network
 };
 
-/// Measures between pairs of ranks of a host, then between a rank of each host and one of another, of its rack where
-/// there are racks, and then between the hosts of a rack and those of another, all pairs at the same time as in a
-/// collective, and the folding on rank 0. The median of the pairs counts. Takes about two seconds a level. Where ranks
-/// outnumber the cores, what a message costs a core is measured with all of them busy. Collective; only rank 0's result
-/// is to be used.
+/// Measures messages between pairs of ranks: of one host; then of two hosts of one rack, if there are racks; then of
+/// hosts of two racks. All pairs run at the same time as in a collective, and the median of the pairs counts. Takes
+/// about two seconds per level. Also measures folding on rank 0. If there are more ranks than cores, measures what a
+/// message costs a core while all cores are busy. Collective; only rank 0's result is valid.
 MeasuredNetwork measure_network(Communicator& world);
 
-/// What model::parse_network() takes, without the levels that were not measured: "within 0.3us 10G 0.1us, fold 10G".
+/// Returns text for model::parse_network(), without levels that were not measured: "within 0.3us 10G 0.1us, fold 10G".
 std::string text_of(const MeasuredNetwork& network);
 
 }  // namespace tutti::tune

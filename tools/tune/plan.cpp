@@ -20,7 +20,7 @@ int points(const Plan& plan, int world, Grid steps) {
   return static_cast<int>(sum);
 }
 
-/// The communicator of the first `n` ranks. Removes from `backends` those that cannot be created for it.
+/// Returns the communicator of the first `n` ranks. Removes from `backends` those that cannot be created for it.
 std::optional<Communicator> first_ranks(Communicator& world, int n, std::vector<std::string>& backends) {
   std::vector<int> ranks(static_cast<std::size_t>(n));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -67,7 +67,7 @@ void on_each_number_of_ranks(Communicator& world, const Plan& plan, const std::f
       Tuner tuner(*group, backends);
       play(tuner);
     }
-    // The ranks that do not measure wait here, so the timeout covers the whole plan.
+    // Ranks that do not measure wait in this barrier, so its timeout covers the whole plan.
     world.barrier({.timeout = 2 * plan.seconds + world.settings().timeout}).wait();
   }
 }

@@ -19,17 +19,17 @@ struct Plan {
   std::vector<std::string> backends;  ///< the backends to try; the same on all ranks
 };
 
-/// The spacing of the sizes.
+/// The distances between sizes.
 struct Grid {
   std::size_t factor;
-  std::size_t doubled_from;  ///< bytes; from there on, sizes double
+  std::size_t doubled_from;  ///< in bytes; from this size on, sizes double
 };
 
-/// 2, 4, 8, ... and `all`.
+/// Returns 2, 4, 8, ... and `all`.
 std::vector<int> numbers_of_ranks(int all);
 
-/// Sizes up to `end`, in bytes of one block. If `in` or `out` has a block for every rank, all blocks together have up
-/// to `end` bytes.
+/// Returns sizes up to `end`, in bytes of one block. If `in` or `out` has a block for every rank, all blocks together
+/// have up to `end` bytes.
 std::vector<std::size_t> sizes_of(Kind kind, int ranks, Grid steps, std::size_t end);
 
 /// Divides the remaining time evenly among the remaining points.
@@ -47,7 +47,7 @@ class Budget {
   int points_;
 };
 
-/// Calls `play` for each number of ranks, on those ranks, with a Tuner for them; the others wait. Collective.
+/// Calls `play` for each number of ranks, on those ranks, with a Tuner for them. The other ranks wait. Collective.
 void on_each_number_of_ranks(Communicator& world, const Plan& plan, const std::function<void(Tuner&)>& play);
 
 }  // namespace tutti::tune

@@ -9,7 +9,7 @@ namespace tutti::tune {
 namespace {
 
 constexpr double tolerance = 1.05;  // a candidate within this factor of the best one is as good
-// Large sizes double, since calls that last about as long as a scheduler's time slice have irregular times.
+// Large sizes double: calls that last about as long as a scheduler's time slice have irregular times.
 constexpr Grid steps{4, std::size_t{2} << 20};
 
 /// The measurements of one kind on one number of ranks.
@@ -32,7 +32,7 @@ class Choice {
     for (std::size_t k = 0; k < sizes_.size(); ++k) insert(k, measure(sizes_[k]));
   }
 
-  /// Repeats the sizes where the favourite is beaten and keeps the shorter times, since disturbances only lengthen
+  /// Measures again the sizes at which the favourite is beaten, and keeps the shorter times: disturbances only lengthen
   /// them.
   void measure_doubtful() {
     const std::vector<std::size_t> again = tuner_.as_on_the_first(doubtful(curves_, sizes_.size(), tolerance));
@@ -104,7 +104,7 @@ std::vector<Tuned> make_rules(Communicator& world, const Plan& plan) {
     const bool several_hosts = tuner.ranks().topology().hosts().count() > 1;
     std::vector<Choice> choices;
     for (const Kind kind : plan.kinds) choices.emplace_back(tuner, budget, kind, plan.end).measure_all();
-    for (const Choice& choice : choices) budget.less(choice.points());  // doubtful ones are added again
+    for (const Choice& choice : choices) budget.less(choice.points());  // doubtful sizes are added again
     for (int look = 2; look <= 3; ++look)
       for (Choice& choice : choices) choice.measure_doubtful();
     for (Choice& choice : choices) {

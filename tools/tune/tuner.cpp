@@ -17,7 +17,7 @@ namespace tutti::tune {
 namespace {
 
 constexpr double never_measured = std::numeric_limits<double>::infinity();
-constexpr double far_behind = 4.0;  // times the best: not measured again
+constexpr double far_behind = 4.0;  // times the best time; such a target is not measured again
 constexpr int most_rounds = 9;
 
 double median(std::vector<double> values) {
@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// On a shared machine, disturbances only lengthen a round.
+// Disturbances on a shared machine only lengthen a round, so the lower quartile counts.
 double lower_quartile(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 4];
@@ -46,15 +46,15 @@ std::vector<std::string> Tuner::candidates(Kind kind) const {
   const Topology places = ranks_.topology();
   const Shape shape{.size = ranks_.size(), .count = 1, .hosts = &places.hosts()};
   for (const Algorithm* one : catalog())
-    // On one host, an algorithm that distinguishes hosts is the same as another one.
+    // On one host, an algorithm that distinguishes hosts equals another algorithm.
     if (one->kind == kind && (one->fits == nullptr || one->fits(shape)) &&
         (one->crossing == nullptr || places.hosts().count() > 1))
       names.emplace_back(one->name);
   for (const std::string& backend : backends_) {
     const Provider& provider = *find_provider(backend, ranks_.settings()).provider;
     for (const std::string_view one : provider.algorithms(kind))
-      // A backend that comes with a transport chooses its algorithm itself, also by the kind of buffer; a rule must
-      // not.
+      // A backend that comes with a transport chooses its algorithm itself, also by the kind of buffer. A rule must not
+      // choose.
       if (provider.make_backend != nullptr || one.empty())
         names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
   }
@@ -109,16 +109,16 @@ std::vector<double> Tuner::time(const bench::Case& what, const std::vector<std::
   for (const std::string& target : targets) {
     once(what, at, target, 1);
     first.push_back(once(what, at, target, 1));
-    // A short call is easily disturbed, and cheap to repeat.
+    // A short call is easily disturbed, and can be repeated cheaply.
     for (int again = 0; again < 4 && first.back() < 2e-3; ++again)
       first.back() = std::min(first.back(), once(what, at, target, 1));
   }
   const double best = *std::ranges::min_element(first);
-  for (std::size_t i = 0; i < targets.size(); ++i)  // no candidate is dropped for one disturbance
+  for (std::size_t i = 0; i < targets.size(); ++i)  // one disturbance does not exclude a candidate
     if (first[i] > far_behind * best) first[i] = std::min(first[i], once(what, at, targets[i], 1));
-  // The rules' choice is never dropped, since the others are compared with it.
+  // The rules' choice is never excluded, because the others are compared with it.
   const auto races = [&](std::size_t i) { return targets[i].empty() || first[i] <= far_behind * best; };
-  double turn = 0;  // one call of each candidate that is left
+  double turn = 0;  // seconds of one call of each candidate that is left
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (races(i)) turn += first[i];
   // Short calls are repeated within a round; long ones get fewer rounds.

@@ -1,4 +1,4 @@
-// Tuner: times the candidates for a collective against one another, on some ranks of a job.
+// Tuner: compares the times of the candidates for a collective, on some ranks of a job.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,29 @@
 
 namespace tutti::tune {
 
-/// Calls are collective among its ranks, with the same arguments on all of them.
+/// Calls are collective among the tuner's ranks, with the same arguments on all of them.
 class Tuner {
  public:
-  /// `ranks` must already use each of the `backends`.
+  /// `ranks` must already use all of the `backends`.
   Tuner(const Communicator& ranks, std::vector<std::string> backends);
 
   const Communicator& ranks() const noexcept { return ranks_; }
 
-  /// The candidates for one kind: tutti's algorithms that fit, and those of the backends.
+  /// Returns the candidates for one kind: tutti's algorithms that fit, and those of the backends.
   std::vector<std::string> candidates(Kind kind) const;
 
-  /// The case with blocks of this many bytes of f32, and defaults otherwise.
+  /// Returns a case with f32 blocks of this many bytes, and defaults otherwise.
   bench::Case case_of(Kind kind, std::size_t bytes) const;
 
-  /// The rules' choice for the case, named like the candidates. Local.
+  /// Returns the rules' choice for the case, named like the candidates. Local.
   std::string chosen(const bench::Case& what) const;
 
-  /// Seconds of one call by each target ("": the rules' choice) on the slowest rank; infinity for a target that is far
-  /// behind. Targets take turns in several rounds for about `seconds`, and the lower quartile of the rounds' medians
-  /// counts. Throws Error if a result is wrong.
+  /// Returns the seconds of one call by each target ("": the rules' choice) on the slowest rank; infinity for a target
+  /// that is far behind. Targets take turns in several rounds for about `seconds`; the lower quartile of the rounds'
+  /// medians counts. Throws Error if a result is wrong.
   std::vector<double> time(const bench::Case& what, const std::vector<std::string>& targets, double seconds);
 
-  /// Rank 0's numbers on all ranks: the times are equal everywhere, but hosts may compute different logarithms.
+  /// Returns rank 0's numbers on all ranks. Times are equal on all ranks, but hosts may compute different logarithms.
   std::vector<std::size_t> as_on_the_first(std::vector<std::size_t> numbers);
 
  private:

@@ -1,4 +1,4 @@
-// ByteQueue: bytes that come in at the end and leave at the front. Each byte is moved once at most, on average.
+// ByteQueue: bytes are appended at the end and removed at the front. On average, a byte is moved at most once.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class ByteQueue {
 
   void append(std::string_view more) { bytes_ += more; }
 
-  /// Removes the first `count` bytes, of which there are as many.
+  /// Removes the first `count` bytes; `count` is at most size().
   void drop(std::size_t count) {
     front_ += count;
     if (2 * front_ < bytes_.size()) return;
@@ -26,7 +26,7 @@ class ByteQueue {
   void clear() { drop(size()); }
 
  private:
-  static constexpr std::size_t kept_capacity = std::size_t{256} << 10;  // of an empty queue
+  static constexpr std::size_t kept_capacity = std::size_t{256} << 10;  // bytes that an empty queue keeps at most
 
   std::string bytes_;
   std::size_t front_ = 0;

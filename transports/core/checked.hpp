@@ -1,5 +1,5 @@
-// Arithmetic on counts and sizes that were read from files or sockets: a result that does not fit is told, never
-// wrapped.
+// Arithmetic on counts and sizes that were read from files or sockets: a result that does not fit is reported and never
+// wraps.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ inline std::optional<std::size_t> checked_product(std::size_t a, std::size_t b,
   return __builtin_mul_overflow(a, b, &product) || product > most ? std::nullopt : std::optional(product);
 }
 
-/// Throws Error{invalid}, with the name of the argument, if these seconds are no number (NaN).
+/// Returns `given`. Throws Error{invalid}, with the argument's name `what`, if `given` is not a number (NaN).
 inline Seconds checked_seconds(Seconds given, std::string_view what) {
   if (!std::isnan(given.count())) return given;
   throw Error(Code::invalid, std::string(what) + " is not a number (NaN); give seconds");

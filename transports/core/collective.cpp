@@ -3,8 +3,8 @@
 //   bits  63..60  59        58..55  54..51  50..36  35..0
 //         kind    variable  dtype   op      root    count per block (all ones: that many, or more)
 //
-// A root that needs more than 15 bits has bits 50..27, which leaves 27 to the count; the kind is then a number after
-// those of all kinds, by the order of `rooted`.
+// A root that needs more than 15 bits takes bits 50..27, and the count takes bits 26..0. The kind's bits are then
+// kind_count plus the index of the kind in `rooted`.
 #include "tutti/collective.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ static_assert(kind_count + rooted.size() <= 16);
 
 /// How the 51 bits below the operation are divided.
 struct Division {
-  unsigned root_at;  // so many bits are the count's
+  unsigned root_at;  // the lowest bit of the root; the count has the bits below
   std::uint64_t most_count() const noexcept { return (std::uint64_t{1} << root_at) - 1; }
   std::uint64_t most_root() const noexcept { return (std::uint64_t{1} << (51 - root_at)) - 1; }
 };

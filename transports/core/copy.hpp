@@ -8,15 +8,15 @@
 namespace tutti {
 
 namespace detail {
-inline constexpr std::size_t small_copy = 4096;  // below this size a plain memcpy is as fast, at one branch
+inline constexpr std::size_t small_copy = 4096;  // below this size a plain memcpy is as fast, and costs one branch
 void copy_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 void fetch_large(std::byte* into, const std::byte* from, std::size_t bytes) noexcept;
 }  // namespace detail
 
 /// memcpy() into a staging buffer that another core reads next. Larger blocks use rep movsb where it is fast (ERMS,
-/// FSRM), because it takes ownership of cache lines without reading them first. It is avoided for source-destination
-/// distances at which AMD's is slow. glibc's memcpy does the same, but switches to vector or streaming stores above
-/// processor-specific sizes and does not check distances.
+/// FSRM), because it takes ownership of cache lines without reading them first. On AMD it is not used for distances of
+/// source and destination at which it is slow. glibc's memcpy uses rep movsb too, but switches to vector or streaming
+/// stores above processor-specific sizes and does not check distances.
 inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
     if (bytes > 0) std::memcpy(into, from, bytes);  // with no bytes the addresses may be null

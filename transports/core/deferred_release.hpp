@@ -10,8 +10,8 @@ namespace tutti {
 
 /// Releases `owner` on a background thread, in the order of these calls. Freeing device memory, or closing a mapping of
 /// another process's, may wait for all work on the device, and that work may wait for the caller (a stream at a gate
-/// waits for the thread that makes progress). Use it wherever calls make progress, and when a backend is destroyed. Any
-/// thread; never blocks.
+/// waits for the thread that makes progress). Use it in code that is called to make progress, and where a backend is
+/// destroyed. Any thread; never blocks.
 void deferred_release(std::shared_ptr<const void> owner) noexcept;
 
 /// The same for any movable object.

@@ -1,5 +1,5 @@
-// Descriptor: owns a file descriptor, closed by its destructor and in every forked child. It is never 0, 1 or 2: where
-// a program runs with its standard descriptors closed, what it prints would go into the library's files and memory.
+// Descriptor: owns a file descriptor, closed by its destructor and in every forked child. It is never 0, 1 or 2: else,
+// if a program has closed its standard descriptors, its output would go into the library's files and memory.
 #pragma once
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-/// Owns `fd`, or a duplicate of it if it is below 3, or nothing (-1; errno says why, if there are no more descriptors).
-/// Registered with the fork guard on construction.
+/// Owns `fd`. If `fd` is 0, 1 or 2, closes it and owns a duplicate. Owns nothing (-1) if `fd` is negative or cannot be
+/// duplicated, with the reason in errno. Registered with the fork guard on construction.
 class Descriptor {
  public:
   Descriptor() noexcept = default;

@@ -32,7 +32,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// "150000 100000", "max 100000"
+// cpu.max has a quota and a period: "150000 100000", or "max 100000" for no quota.
 double cores_of_v2(const std::string& folder) {
   std::istringstream line(first_line(folder + "/cpu.max"));
   double quota = 0, period = 0;
@@ -47,8 +47,8 @@ double cores_of_v1(const std::string& folder) {
   return quota_line >> quota && period_line >> period && quota > 0 && period > 0 ? quota / period : unlimited;
 }
 
-// The lowest quota of a group and its ancestors up to `mount`, as all of them apply. In a container the path may not
-// exist under its own mount; then only the mount's own files count.
+// The lowest quota of a group and its ancestors up to `mount`, as all of them apply. In a container, `path` may not
+// exist under `mount`; then only the files of `mount` itself count.
 double least_upwards(const std::string& mount, std::string path, double (*cores)(const std::string&)) {
   double least = cores(mount);
   while (path.size() > 1) {

@@ -12,16 +12,17 @@ namespace tutti {
 /// A text that is equal in all processes of one host: boot id and network namespace, or `host_id` if not empty.
 std::string host_identity(std::string_view host_id);
 
-/// A text that is equal in all processes of one machine, whatever hosts it plays: the boot id, or else its name.
+/// A text that is equal in all processes of one machine, whatever their host_id: the boot id, or the host's name if
+/// there is no boot id.
 std::string machine_identity();
 
 /// The host's name, for messages.
 std::string host_name();
 
-/// Cores of this machine that are switched on, whoever may use them, at least 1.
+/// Number of cores of this machine that are online, even if this process may not use them; at least 1.
 int online_cores() noexcept;
 
-/// Cores that this process may use: affinity mask and cgroup quota, at least 1.
+/// Number of cores that this process may use, by its affinity mask and cgroup quota; at least 1.
 int usable_cores() noexcept;
 
 /// `cores` limited by the cgroup quota of this process, at least 1.
@@ -39,14 +40,14 @@ std::string core_list(std::span<const int> cores);
 std::vector<int> parse_core_list(const std::string& list);
 
 /// The order in which to bind ranks to `cores`: one hardware thread of every physical core, NUMA node by node, before
-/// the second threads. `system` stands for /sys/devices/system and is read for cpu*/topology/thread_siblings_list and
-/// node*/cpulist; without them the order is unchanged.
+/// the second threads. Reads cpu*/topology/thread_siblings_list and node*/cpulist under `system`; without these files
+/// the order is ascending.
 std::vector<int> binding_order(std::span<const int> cores, const std::string& system = "/sys/devices/system");
 
 /// The NUMA node that contains all of `cores`, from the node*/cpulist files under `root`; -1 if there is none.
 int numa_node(std::span<const int> cores, const std::string& root = "/sys/devices/system/node");
 
-/// Upper limit in bytes for the size of one cache: a virtual machine may report a cache that it shares with others.
+/// Most bytes that one cache counts for: a virtual machine may report a cache that it shares with others.
 inline constexpr std::size_t most_cache_bytes = std::size_t{64} << 20;
 
 /// Total bytes of the L3 caches of `cores`, each counted once and limited to most_cache_bytes, from the

@@ -1,4 +1,4 @@
-// Layout: which ranks send and receive which blocks of a collective; the table above Collective, as functions.
+// Layout: which ranks send and receive which blocks of a collective; the table of struct Collective as functions.
 #pragma once
 
 #include <cstddef>

@@ -8,9 +8,9 @@
 
 namespace tutti {
 
-/// `size` elements by index, of which most are never used: what a rank keeps for a peer, of which it talks to few.
-/// Elements are made by their default constructor, `Block` at a time, and stay where they are. So an unused one costs
-/// sizeof(void*) / Block bytes, and a used one no more than one indirection.
+/// `size` elements by index, most of which are never used: the state for each peer of a rank that communicates with few
+/// peers. Elements are made by their default constructor, `Block` at a time, and never move. So an unused element costs
+/// sizeof(void*) / Block bytes, and an access costs one indirection.
 template <class Element, std::size_t Block = 16>
 class LazyArray {
  public:
@@ -32,7 +32,7 @@ class LazyArray {
     return blocks_[i / Block] ? &(*blocks_[i / Block])[i % Block] : nullptr;
   }
 
-  /// Calls `function(index, element)` for each that has been made.
+  /// Calls `function(index, element)` for each element that has been made.
   template <class Function>
   void each(Function function) {
     for (std::size_t block = 0; block < blocks_.size(); ++block)

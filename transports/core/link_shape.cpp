@@ -1,4 +1,4 @@
-// Numbers with units, in both directions.
+// Converts link shapes from and to numbers with units.
 #include "transports/core/link_shape.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void read_part(LinkShape& shape, std::string_view part, std::string_view text) {
   }
 }
 
-// The shortest text that reads as the same number, in the largest unit that leaves at least 1.
+// The shortest text that is read as the same number, in the largest unit in which the number is at least 1.
 std::string with_unit(double value, std::span<const Unit> units) {
   const auto found = std::ranges::find_if(units, [&](const Unit& unit) { return value >= unit.factor; });
   const Unit& unit = found == units.end() ? units.back() : *found;

@@ -14,8 +14,8 @@ struct LinkShape {
   bool operator==(const LinkShape&) const = default;
 };
 
-/// "50mbit,20ms", "20ms", "1gbit": a rate in bit, kbit, mbit, gbit or tbit per second, a one-way latency in us, ms or
-/// s, or both in any order, as tc writes them. Throws Error{invalid}.
+/// "50mbit,20ms", "20ms", "1gbit": a rate in bit, kbit, mbit, gbit or tbit per second, a one-way latency in ns, us, ms
+/// or s, or both in any order, as tc writes them. Throws Error{invalid}.
 LinkShape parse_link_shape(std::string_view text);
 
 /// The text form that parse_link_shape() accepts.

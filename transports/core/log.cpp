@@ -30,15 +30,15 @@ constexpr std::array<std::string_view, 5> level_names = {"off", "error", "warn",
 // Maximum length of a line; longer text is cut.
 constexpr std::size_t longest_line = 2048;
 
-/// As write(2) to stderr, but where that is a pipe that is full, it gives EAGAIN and does not wait for the reader.
+/// As write(2) to stderr, but if stderr is a full pipe, fails with EAGAIN and does not wait for the reader.
 ssize_t write_now(const char* text, std::size_t length) noexcept {
   struct stat about {};
   if (::fstat(STDERR_FILENO, &about) == 0 && S_ISFIFO(about.st_mode)) {
     iovec all{const_cast<char*>(text), length};
     const ssize_t wrote = ::pwritev2(STDERR_FILENO, &all, 1, -1, RWF_NOWAIT);
     if (wrote >= 0 || errno == EAGAIN || errno == EINTR || errno == EPIPE) return wrote;
-    // The kernel, or a sandbox, does not know the call or the flag. Another process may fill the pipe between the two
-    // calls; then this one waits.
+    // The kernel, or a sandbox, does not know the call or the flag. If another process fills the pipe between poll()
+    // and write(), then write() blocks.
     pollfd stderr_now{STDERR_FILENO, POLLOUT, 0};
     if (::poll(&stderr_now, 1, 0) == 0) {
       errno = EAGAIN;
@@ -48,9 +48,9 @@ ssize_t write_now(const char* text, std::size_t length) noexcept {
   return ::write(STDERR_FILENO, text, length);
 }
 
-std::atomic<std::uint64_t> left_out{0};  // lines that nobody was there to read
+std::atomic<std::uint64_t> left_out{0};  // lines left out because stderr was not read in time
 
-/// Uses one write, unless the reader accepts only a part. Returns false if there was no room for the line.
+/// Writes the line by one write(), unless stderr takes only a part. Returns false if there was no room for the line.
 bool write_line(std::string_view head, std::string_view text) noexcept {
   char line[longest_line];
   std::memcpy(line, head.data(), head.size());
@@ -77,7 +77,7 @@ bool write_line(std::string_view head, std::string_view text) noexcept {
   return true;
 }
 
-/// The same, after a line that says how many had no room before it.
+/// As write_line(), after a line with the number of lines left out before. Counts the line if there is no room for it.
 void write_or_count(std::string_view head, std::string_view text) noexcept {
   const std::uint64_t before = left_out.exchange(0, std::memory_order_relaxed);
   bool room = true;
@@ -97,14 +97,14 @@ using Handler = std::function<void(LogLevel, std::string_view)>;
 struct Handlers {
   std::atomic<bool> any{false};
   std::mutex mutex;
-  std::shared_ptr<const Handler> handler;  // mutex
+  std::shared_ptr<const Handler> handler;  // guarded by `mutex`
 };
 Handlers& handlers() {
   static auto* const all = new Handlers;
   return *all;
 }
 
-/// Returns false if no handler is set.
+/// Passes the line to the handler; returns false if none is set.
 bool hand_over(LogLevel level, std::string_view text, int rank) noexcept {
   Handlers& all = handlers();
   if (!all.any.load(std::memory_order_relaxed)) return false;

@@ -74,7 +74,7 @@ std::uint64_t cgroup_memory() {
   refuse_allocation(bytes, std::string(step) + ": " + std::strerror(error));
 }
 
-// qemu's emulation of a process, by which containers for another processor run, accepts advice that it does not follow.
+// qemu's user-mode emulation, which runs containers for other processors, accepts MADV_POPULATE_WRITE and ignores it.
 bool last_page_is_there(void* memory, std::size_t bytes) noexcept {
   unsigned char resident = 0;
   char* const last = static_cast<char*>(memory) + (bytes - 1) / page_bytes() * page_bytes();
@@ -94,7 +94,7 @@ void refuse_allocation(std::size_t bytes, const std::string& why) {
                                   size_text(available_memory()) + " available): ask for less, or free memory first");
 }
 
-// Reserves by touching, because pages taken by fallocate are never huge.
+// Reserves pages by touching them, because pages that fallocate reserves are never huge.
 int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept {
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE

@@ -30,7 +30,7 @@ std::size_t limit_of_open_files() noexcept {
 std::string about_open_files(int error, std::size_t more) {
   if (error == ENFILE) return "This host has no more open files to give: raise fs.file-max (sysctl).";
   if (error != EMFILE) return {};
-  constexpr std::size_t for_the_program = 32;  // what it opens and closes meanwhile
+  constexpr std::size_t for_the_program = 32;  // files that the program opens and closes meanwhile
   const std::size_t limit = limit_of_open_files(), needed = limit + more + for_the_program;
   return "This process has as many files open as it may, " + std::to_string(limit) + ", and needs " +
          std::to_string(needed) + ": " + advice(needed) + ".";

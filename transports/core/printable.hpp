@@ -1,4 +1,4 @@
-// Text of other processes and hosts, made fit to be printed in a line.
+// Makes text from other processes and hosts printable in one line.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-/// The length of the character at the beginning of `text`, which is not empty, if it can be printed: 0 for control
-/// characters, also those of the upper half (U+0080 to U+009F), and for bytes that are no UTF-8.
+/// The length in bytes of the first character of `text`, which must not be empty; 0 if it cannot be printed. That is so
+/// for control characters, U+0080 to U+009F included, and for bytes that are not UTF-8.
 inline std::size_t printable_length(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= ' ' && byte(0) != 0x7f ? 1 : 0;
@@ -20,7 +20,7 @@ inline std::size_t printable_length(std::string_view text) noexcept {
   return byte(0) == 0xc2 && byte(1) < 0xa0 ? 0 : length;
 }
 
-/// Replaces what cannot be printed in `text` by '?', a byte each.
+/// Replaces each byte of `text` that cannot be printed by '?'.
 inline void make_printable(char* text, std::size_t length) noexcept {
   for (std::size_t i = 0; i < length;) {
     const std::size_t good = printable_length({text + i, length - i});
@@ -29,8 +29,8 @@ inline void make_printable(char* text, std::size_t length) noexcept {
   }
 }
 
-/// `text` with what cannot be printed written as \n, \t or \x1b, so that it can neither break a line nor command a
-/// terminal, and cut, with "..." at its end, if it is longer than `longest`.
+/// Returns `text` with bytes that cannot be printed written as \n, \t or \x1b, so that they can neither break a line
+/// nor control a terminal. If `text` is longer than `longest` bytes, cuts it and appends "...".
 inline std::string printable(std::string_view text, std::size_t longest = 1000) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string shown;

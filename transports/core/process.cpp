@@ -24,7 +24,7 @@ namespace tutti {
 
 Descriptor process_descriptor(pid_t number) {
 #ifdef SYS_pidfd_open
-  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number, 0)));  // close-on-exec by itself
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, number, 0)));  // pidfds are always close-on-exec
 #else
   static_cast<void>(number);
   return Descriptor();
@@ -56,7 +56,8 @@ bool process_lives(pid_t number, int descriptor) noexcept {
 
 namespace {
 
-/// The fields of /proc/NUMBER/stat behind the name, which may hold anything: "R 1 ..."; empty if it is not visible.
+/// The fields of /proc/NUMBER/stat after the name, which may contain any character: "R 1 ..."; empty if the process is
+/// not visible.
 std::string_view status_fields(pid_t number, char (&text)[1024]) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(number));
@@ -75,7 +76,8 @@ std::string_view status_fields(pid_t number, char (&text)[1024]) noexcept {
 bool process_runs(pid_t number) noexcept {
   char text[1024];
   const std::string_view fields = status_fields(number, text);
-  // Stopped, traced, ended: every other letter runs, or will as soon as it has a core. An emulator writes a 0.
+  // T, t: stopped or traced; Z, X, x: ended. In every other state the process runs, or waits for a core or an event. An
+  // emulator may write a 0 as the state.
   return !fields.empty() && std::string_view("TtZXx").find(fields.front()) == std::string_view::npos;
 }
 

@@ -27,20 +27,20 @@ bool process_lives(pid_t number, int descriptor) noexcept;
 /// visible.
 bool process_runs(pid_t number) noexcept;
 
-/// When the process was started, in clock ticks since the host was; 0: it is not visible. With its number and PID
-/// namespace it names a process for as long as the host is up.
+/// When the process was started, in clock ticks since the host started; 0: it is not visible. Number, PID namespace and
+/// start together identify a process until the host restarts.
 std::uint64_t process_start(pid_t number) noexcept;
 
 /// Copies from address `at` of another process (process_vm_readv, cross memory attach). Returns 0 or an errno; EFAULT
 /// if not all of the range is mapped.
 int read_memory_of(pid_t process, std::uint64_t at, void* into, std::size_t bytes) noexcept;
 
-/// A watched process. It counts as alive as long as its files are open, and thus its device resources: longer than its
-/// main thread, but less long than its process number if its parent never reaps it. Threads: any.
+/// A watched process. It counts as alive until its files are closed, and thus its device resources. Its main thread may
+/// end earlier; its process number stays in use until its parent reaps it. Threads: any.
 class Process {
  public:
   explicit Process(pid_t number) : number_(number), death_(process_descriptor(number)) {}
-  /// Returns a shared object per process, so that it costs one descriptor however many watch it.
+  /// Returns one shared object per process, so that any number of watchers needs one descriptor.
   static std::shared_ptr<const Process> of(pid_t number);
 
   bool lives() const noexcept { return process_lives(number_, death_.fd()); }

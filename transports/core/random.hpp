@@ -1,4 +1,4 @@
-// Random bytes of the kernel's, for secrets and names.
+// Random bytes from the kernel, for secrets and names.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 namespace tutti {
 
 /// Fills memory with random bytes, from /dev/urandom where getrandom is refused (seccomp) or missing. Any thread.
-/// Throws Error{resource} if the kernel gives none.
+/// Throws Error{resource} if the kernel provides none.
 void fill_random(void* into, std::size_t bytes);
 
 }  // namespace tutti

@@ -60,7 +60,7 @@ struct Prod {
   }
 };
 
-// -0 is less than +0. Equal values differ at most in the sign of a zero, so their bits decide.
+// The minimum of -0 and +0 is -0: the OR of their bits keeps the sign. If either is a NaN, the result is a quiet NaN.
 struct Min {
   static constexpr bool one_nan = true;
   template <class V>
@@ -112,7 +112,7 @@ struct Bxor {
 
 // ---- Element types: unpack() converts to the compute type, and pack() rounds to the element type. If `settles` is
 // false, the caller makes NaNs canonical before pack(). If it is true, pack() reports NaNs in `nans`, and settle() then
-// fixes the results: NaNs are rare, and there are half as many packed vectors.
+// fixes the results. That is faster, because NaNs are rare and there are half as many packed vectors.
 
 template <class T>
 struct Plain {
@@ -124,8 +124,7 @@ struct Plain {
   [[gnu::always_inline]] static Words pack(Wide value, NoNans&) { return as<Words>(value); }
 };
 
-// Two bfloat16 in each 32-bit word: the upper half is a float as it stands, the lower one after a shift. Needs no
-// shuffles.
+// Two bfloat16 in each 32-bit word: masking gives the upper one as a float, a shift the lower one. Needs no shuffles.
 struct BrainHalf {
   static constexpr std::size_t width = 2;
   static constexpr bool settles = BrainRounding::settles;

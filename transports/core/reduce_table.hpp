@@ -30,8 +30,8 @@ struct FoldTable {
   ScaleKernel scale[dtype_count] = {};
 };
 
-/// Null if the library was built without the instruction set. Their kernels are compiled for it and may run only on a
-/// processor that has it.
+/// The table of an instruction set; null if the library was built without it. Its kernels may run only on a processor
+/// that has the instruction set.
 const FoldTable* baseline_folds() noexcept;
 const FoldTable* avx2_folds() noexcept;
 const FoldTable* avx512_folds() noexcept;

@@ -49,7 +49,7 @@ struct CopiedParts {
   }
 };
 
-// Stands in for a NaN check where none is needed.
+// Replaces a NaN check that is not needed.
 struct NoNans {
   [[gnu::always_inline]] void look(Floats, Floats) {}
   [[gnu::always_inline]] bool found() const { return false; }

@@ -1,4 +1,4 @@
-// The settings of the whole library, and how all are parsed and set.
+// The settings of the whole library; parses and sets these and the settings of providers.
 #include "tutti/settings.hpp"
 
 #include <unistd.h>
@@ -85,8 +85,8 @@ constexpr SettingInfo rows[] = {
     {"job", "the job's name", &Settings::job},
 };
 
-// TUTTI_* variables that are not settings: the launcher sets them and the bootstrap reads them; the last one is for
-// those who build the Python package.
+// TUTTI_* variables that are not settings. The launcher sets them and the bootstrap reads them, except for TUTTI_ROOT,
+// which is for builds of the Python package.
 constexpr std::array<std::string_view, 6> other_names = {"TUTTI_RANK",       "TUTTI_SIZE",    "TUTTI_LOCAL_RANK",
                                                          "TUTTI_LOCAL_SIZE", "TUTTI_STARTER", "TUTTI_ROOT"};
 
@@ -104,7 +104,7 @@ const SettingInfo* find(std::string_view key) {
   return found == table.end() ? nullptr : &*found;
 }
 
-// "TUTTI_TIMEOUT=x" or "timeout=x (flag)": names the source of a bad value.
+// Names a bad value and its source: "TUTTI_TIMEOUT='x'", or "timeout='x' (from SOURCE)".
 std::string blame(std::string_view key, std::string_view value, std::string_view source) {
   if (source == "environment") return environment_name(key) + "='" + std::string(value) + "'";
   std::string text = std::string(key) + "='" + std::string(value) + "'";
@@ -200,7 +200,7 @@ std::int64_t parse_whole(const SettingInfo& info, std::string_view value, const 
   return *number;
 }
 
-// A field of Settings holds a setting of the whole library; where nothing was set, a provider's has its standard value.
+// The value of a setting: a field of Settings, or for a provider's setting what was set, else its standard value.
 Settings::Value value_of(const Settings& settings, const SettingInfo& info) {
   return std::visit(
       [&]<class T>(T place) -> Settings::Value {
@@ -219,7 +219,7 @@ Settings::Value value_of(const Settings& settings, const SettingInfo& info) {
 }
 
 void assign(Settings& settings, const SettingInfo& info, std::string_view text, const std::string& what) {
-  Settings::Value value = value_of(settings, info);  // which has the type
+  Settings::Value value = value_of(settings, info);  // has the setting's type
   if (std::holds_alternative<std::string>(value))
     value = parse_text(info, text, what);
   else if (std::holds_alternative<double>(value))

@@ -1,4 +1,4 @@
-// SHA-256 as FIPS 180-4 writes it down, and the HMAC over it. Written for clarity: it sees a few
+// SHA-256 as FIPS 180-4 defines it, and the HMAC over it. Written for clarity: it processes a few
 // hundred bytes per connection.
 #include "transports/core/sha256.hpp"
 

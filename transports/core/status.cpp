@@ -9,7 +9,7 @@
 namespace tutti {
 namespace {
 
-/// A message begins with what was wrong and ends with what to do, so a very long one loses its middle.
+/// A message begins with what was wrong and ends with what to do, so a very long message is cut in the middle.
 std::string line_of(const std::string& message) {
   constexpr std::size_t longest = 2000, kept_at_end = 600;
   constexpr std::string_view gap = " ... ";

@@ -1,4 +1,4 @@
-// Text files that somebody else may have written, or put in the place of one.
+// Reads text files that others may have written, or have replaced by a pipe or a folder.
 #pragma once
 
 #include <fcntl.h>
@@ -20,8 +20,9 @@
 
 namespace tutti {
 
-/// All of a file, or of a pipe that has a writer; one without is empty, and nobody waits for a first one. Throws
-/// Error{invalid}, with the file's name, if it cannot be read or has more than `most` bytes.
+/// The content of a file, or of a pipe until all writers have closed it. A pipe without a writer is empty: the call
+/// does not wait for one. Throws Error{invalid}, with the file's name, if it cannot be read or has more than `most`
+/// bytes.
 inline std::string read_text(const std::filesystem::path& file, std::size_t most) {
   const auto refuse = [&](const std::string& why) { throw Error(Code::invalid, file.string() + ": " + why); };
   const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
@@ -49,7 +50,7 @@ inline std::string read_text(const std::filesystem::path& file, std::size_t most
   }
 }
 
-/// The lines of such a file, without their ends.
+/// The lines of a file as read_text() returns it, without line ends.
 inline std::vector<std::string> read_lines(const std::filesystem::path& file, std::size_t most) {
   std::istringstream in(read_text(file, most));
   std::vector<std::string> lines;
@@ -57,7 +58,7 @@ inline std::vector<std::string> read_lines(const std::filesystem::path& file, st
   return lines;
 }
 
-/// The same; none if there is no such file.
+/// As read_lines(); empty if there is no such file.
 inline std::vector<std::string> read_lines_if_any(const std::filesystem::path& file, std::size_t most) {
   std::error_code none;
   return std::filesystem::exists(file, none) ? read_lines(file, most) : std::vector<std::string>();

@@ -40,7 +40,7 @@ Number number_in(const fs::path& file) {
   return std::ifstream(file) >> word ? number_from(word) : std::nullopt;
 }
 
-// In a container the path may be the host's, and what is mounted is the container's own group.
+// In a container, `path` may be the path on the host; then `mount` is the container's own group.
 void add_groups(const fs::path& mount, const std::string& path, std::vector<Limit>& limits) {
   std::error_code none;
   fs::path group = mount / fs::path(path).relative_path();

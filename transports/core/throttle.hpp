@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-/// Passes five lines, then one every ten seconds, which says how many were left out. After a minute without any it
-/// begins anew. One thread at a time.
+/// Passes five lines, then one line every ten seconds, with the number of lines left out. After a minute without lines
+/// it passes five again. One thread at a time.
 class Throttle {
  public:
   void log(LogLevel level, std::string_view text, int rank = -1) {

@@ -1,4 +1,4 @@
-// An error as a value of the store, by which one rank tells it to others.
+// Errors as values of the store, by which a rank reports an error to others.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace tutti {
 
-/// "error CODE CULPRIT text".
+/// The value for `error`: "error CODE CULPRIT text".
 std::string told_error(const Error& error);
 
-/// The error that a value tells of; nullopt if it tells of none. An unknown code becomes Code::protocol.
+/// The error that a value contains; nullopt if it contains none. An unknown code becomes Code::protocol.
 std::optional<Error> error_told_in(std::string_view value);
 
 }  // namespace tutti

@@ -36,7 +36,7 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, Seconds limit) 
     const auto found = std::ranges::find_if(works, &Work::done);
     return found == works.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - works.begin()));
   };
-  std::vector<WorkState*> all;  // the works of one driver together
+  std::vector<WorkState*> all;  // sorted, so that the works of one driver are adjacent
   for (const Work& work : works)
     if (!work.done()) all.push_back(work.state_);
   if (all.size() < works.size() || all.empty()) return first_done();

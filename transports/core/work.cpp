@@ -47,7 +47,7 @@ void WorkState::drop_handle() noexcept {
   if (done()) return leave(handle);
   constexpr std::uint64_t only_handle = handle - 1;
   const bool last = owners_.fetch_sub(only_handle, std::memory_order_acq_rel) < 2 * only_handle;
-  // The memory is the caller's and may be freed next: nobody may access it after this.
+  // The caller may free the buffers next, so the work has to end before this function returns.
   if (last && !detachable_ && !done()) {
     try {
       if (std::uncaught_exceptions() > 0)

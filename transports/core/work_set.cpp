@@ -9,18 +9,18 @@
 
 namespace tutti {
 
-/// What the set and the works in it have in common; works may outlive the set.
+/// The state that the set shares with its works, which may outlive the set.
 struct WorkSet::Shared {
   struct Job {
     std::shared_ptr<Driver> driver;
-    Work sample;  // one of its works, to make progress on
+    Work sample;  // one of the job's works, on which wait() makes progress
     std::size_t open = 0;
   };
 
   std::mutex mutex;
   std::vector<std::uint64_t> ready;  // keys of works that have ended
   std::atomic<bool> any{false};
-  std::vector<Job> jobs;  // few; used by the waiting thread, but for `open`
+  std::vector<Job> jobs;  // few; used by the waiting thread alone, except for `open`
 
   void end(Driver* driver, std::uint64_t key) {
     const std::lock_guard lock(mutex);
@@ -56,7 +56,7 @@ class FirstReady final : public WorkState {
 
 WorkSet::WorkSet() : shared_(std::make_shared<Shared>()) {}
 WorkSet::~WorkSet() {
-  std::vector<Shared::Job> jobs;  // dropped here, and not where a work ends, which holds the token
+  std::vector<Shared::Job> jobs;  // destroyed here, and not in end(), which is called with the token held
   {
     const std::lock_guard lock(shared_->mutex);
     jobs.swap(shared_->jobs);
@@ -79,7 +79,7 @@ void WorkSet::add(const Work& work, std::uint64_t key) {
 void WorkSet::wait(std::vector<std::uint64_t>& ready, Seconds limit) {
   const Deadline until = deadline_in(checked_seconds(limit, "wait: the limit"));
   Shared& shared = *shared_;
-  std::vector<Shared::Job> over;  // whose last handle this may be: dropped without the lock
+  std::vector<Shared::Job> over;  // may hold the last handles of works, so it is destroyed without the lock
   {
     const std::lock_guard lock(shared.mutex);
     const auto left = std::ranges::partition(shared.jobs, [](const Shared::Job& one) { return one.open > 0; });

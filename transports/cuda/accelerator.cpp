@@ -67,9 +67,9 @@ void launch_each_kernel(int device, cudaStream_t stream) {
 
 }  // namespace
 
-// CUDA loads a kernel at its first use, and may then wait for all work on the device. If a stream waits for a gate
-// that the launching thread is to open later, that is a deadlock. So kernels are loaded before the first gate of the
-// device is made.
+// CUDA loads a kernel at its first use, and may then wait for all work on the device. If a stream waits for a gate that
+// the launching thread is to open later, that is a deadlock. So kernels are loaded before the first stream or gate of
+// the device is made.
 void CudaAccelerator::load_kernels(int device) {
   std::call_once(loaded_.at(static_cast<std::size_t>(device)), [&] {
     const Current current(device);

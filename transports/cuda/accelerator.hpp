@@ -13,7 +13,7 @@
 
 namespace tutti::cuda {
 
-/// Words of pinned memory that streams wait on. A word is reused when its stream has passed it.
+/// Gates: words of pinned memory for which streams wait. A word is reused after its stream has passed the gate.
 class Gates {
  public:
   std::unique_ptr<Gate> hold(Accelerator& gpu, const Stream& stream);
@@ -70,7 +70,7 @@ class CudaAccelerator final : public Accelerator {
 
   std::string why_not_;
   std::vector<DeviceInfo> devices_;
-  std::deque<std::once_flag> loaded_;  // by device: its kernels are loaded
+  std::deque<std::once_flag> loaded_;  // by device: set when its kernels are loaded
   Gates gates_;
 };
 

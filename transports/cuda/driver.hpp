@@ -13,15 +13,15 @@ namespace tutti::cuda {
 /// Throws Error if `result` is an error; the text says what failed and what to do.
 void check(cudaError_t result, const char* what, int device);
 
-/// Why there are no devices, as a clause; empty if there are.
+/// The reason why there is no device, as a clause; empty if there is one.
 std::string why_none();
 
 /// Whether the device cannot be used any more after this error.
 bool is_fatal(cudaError_t error) noexcept;
-/// A sentence for such an error.
+/// The text for a fatal error: what happened, and what to do next.
 std::string fatal_text(cudaError_t error, int device);
 
-/// Sets the thread's current device for its lifetime.
+/// Sets the calling thread's current device; the destructor restores the previous one.
 class Current {
  public:
   explicit Current(int device) {
@@ -40,7 +40,7 @@ class Current {
   bool changed_ = false;
 };
 
-/// Runs `end` with the device current. Without a current device, a thread would use the first one. Never throws.
+/// Runs `end` with `device` as the current device. (A thread that has set no device uses device 0.) Ignores an Error.
 template <class End>
 void end_on(int device, const End& end) noexcept {
   try {

@@ -1,8 +1,9 @@
 // Element types and operators of the fold kernels: the same bits as the folds of the host
 // (transports/core/reduce_elements).
 //
-// f16 and bf16 are folded in float and rounded when all sources are; a NaN is always the positive quiet one; min and max
-// put -0 before +0; integers wrap. No contraction and no reciprocals: every operation is the rounded IEEE one.
+// f16 and bf16 are folded in float and rounded once, after the last source. A NaN result is always the positive quiet
+// NaN. For min and max, -0 is less than +0. Integers wrap around. Every operation is rounded as IEEE 754 requires: no
+// contraction to fused multiply-add, no reciprocals.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -49,7 +50,7 @@ __device__ inline double the_nan<double>() {
   return __longlong_as_double(0x7ff8000000000000ll);
 }
 
-// Rounded once, with the one NaN.
+// Rounds to the element type. Every NaN becomes the positive quiet NaN.
 template <class T>
 __device__ T narrowed(typename Computed<T>::type value);
 template <>
@@ -69,7 +70,7 @@ __device__ inline __nv_bfloat16 narrowed<__nv_bfloat16>(float value) {
   return is_nan(value) ? __ushort_as_bfloat16(0x7fc0) : __float2bfloat16_rn(value);
 }
 
-// ---- operators: of(a, b) on integers or on float and double
+// ---- operators: integers(a, b), and floats(a, b) on float or double
 
 __device__ inline float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ inline double add(double a, double b) { return __dadd_rn(a, b); }
@@ -83,7 +84,8 @@ __device__ inline std::uint64_t bits(double value) { return static_cast<std::uin
 __device__ inline float from_bits(std::uint32_t value) { return __uint_as_float(value); }
 __device__ inline double from_bits(std::uint64_t value) { return __longlong_as_double(static_cast<long long>(value)); }
 
-// Small integers are promoted to int, where nothing can overflow; wider ones come unsigned, but to min and max.
+// Except for min and max, integer types are unsigned here, so they wrap around. The factor of type unsigned keeps the
+// product of two 16-bit integers from overflowing int.
 struct Sum {
   template <class T>
   static __device__ T integers(T a, T b) {

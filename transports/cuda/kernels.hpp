@@ -10,7 +10,7 @@
 
 namespace tutti::cuda {
 
-/// Passed to the kernel by value; kernel parameters may have 4 KiB.
+/// Passed to the kernel by value. The parameters of a kernel may have 4 KiB.
 struct FoldCall {
   void* into[DeviceWork::most_folded] = {};
   const void* sources[DeviceWork::most_folded] = {};
@@ -21,7 +21,8 @@ struct FoldCall {
 };
 static_assert(sizeof(FoldCall) <= 4096);
 
-/// The same bits as Fold::of(). cudaErrorNotSupported if `op` is not defined for `dtype`.
+/// Enqueues a fold. The results have the same bits as those of Fold::of() on the host. `processors`: the device's
+/// multiprocessors. Returns cudaErrorNotSupported if `op` is not defined for `dtype`.
 cudaError_t fold(DType dtype, Op op, const FoldCall& call, int processors, cudaStream_t stream);
 
 struct ScaleCall {
@@ -31,7 +32,7 @@ struct ScaleCall {
   double factor = 1.0;
 };
 
-/// The same bits as scale().
+/// Enqueues a scaling. The results have the same bits as those of scale() on the host.
 cudaError_t scale(DType dtype, const ScaleCall& call, int processors, cudaStream_t stream);
 
 }  // namespace tutti::cuda

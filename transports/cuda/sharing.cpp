@@ -67,7 +67,7 @@ bool CudaAccelerator::reach(int device, int peer) {
 // ---- gates --------------------------------------------------------------------------------------
 
 struct Gates::Word {
-  std::shared_ptr<void> memory;  // a page each; gates are few
+  std::shared_ptr<void> memory;  // takes a whole page; there are few gates
   CUdeviceptr on_device = 0;
   Owned<Event> passed;
   bool held = false;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Seconds patience{3.0};  // after a failure: for the stream, and for other ranks that write here
+constexpr Seconds patience{3.0};  // time limit after a failure, for the stream and for other ranks that write here
 constexpr auto look_again = 100us;
 
 bool device_is_dead(Accelerator& accelerator, int device) noexcept {
@@ -132,7 +132,7 @@ bool IpcBackend::progress() {
     moved = true;
   }
   moved |= !done.empty();
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Playing& one : done) one.call->ended({});
   return moved;
 }
@@ -147,7 +147,7 @@ Status IpcBackend::failure(std::string_view what, Code code) const {
   return Status(why);
 }
 
-// The running calls end in cancel(), which follows.
+// cancel(), which follows, ends the running calls.
 void IpcBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
   calls_.front().call->trouble(why);
@@ -155,7 +155,7 @@ void IpcBackend::fail(const Status& why) {
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// Nothing is enqueued any more, and nothing on the stream waits for other ranks, so it finishes soon.
+// Nothing is enqueued after this, and no work on the stream waits for other ranks, so the stream is done soon.
 void IpcBackend::cancel(const Status& why) noexcept {
   failed_ = true;
   if (ending_) return;
@@ -164,7 +164,7 @@ void IpcBackend::cancel(const Status& why) noexcept {
   look_for_end();
 }
 
-// An error of the runtime does not tell that the stream is done, unless the device has failed for good.
+// After an error of the runtime the stream may still be busy, except if the device has failed for good.
 bool IpcBackend::stream_is_done() noexcept {
   Accelerator& accelerator = room_->accelerator();
   try {
@@ -198,7 +198,7 @@ bool IpcBackend::look_for_end() noexcept {
   const Status why = ending_->why;
   auto ended = std::exchange(calls_, {});
   ending_.reset();
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Playing& one : ended) {
     if (!left) one.call->abandoned();
     if (!quiet) keep_for_ever(std::move(one.play));  // with its mappings of other ranks' memory

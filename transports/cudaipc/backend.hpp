@@ -16,10 +16,12 @@ namespace tutti::cudaipc {
 /// One unnamed algorithm for every kind except send and barrier.
 std::span<const std::string_view> algorithms(Kind kind) noexcept;
 
-/// The host side of a call starts after that of the previous call; their work on the streams overlaps.
+/// The host performs calls in order. It starts a call as soon as the previous one is enqueued on the stream; it does
+/// not wait until that one has completed.
 ///
-/// After a failure the backend waits for its stream, without the token, for a few seconds at most; and if other ranks
-/// may write to this rank's results, until they have reported that they have stopped, or have exited.
+/// After a failure the backend waits, for 3 seconds at most, until its stream is done. If other ranks may write to this
+/// rank's results, it also waits until each of them has reported that it has stopped, or has exited. progress() polls
+/// for this; only the destructor blocks.
 class IpcBackend final : public Backend, private Tracker {
  public:
   /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
@@ -41,14 +43,14 @@ class IpcBackend final : public Backend, private Tracker {
     Call* call = nullptr;
     std::unique_ptr<IpcCall> play = {};
     Owned<Event> end = {};
-    std::uint64_t pieces = 0;  // the communicator's number of pieces after this call
+    std::uint64_t pieces = 0;  // Room::pieces() after this call
     bool begun = false, enqueued = false;
   };
 
   struct Ending {
     Status why;
     Deadline until;
-    bool marked = false;    // an event for the end of the stream was recorded
+    bool marked = false;    // quiet_ was recorded at the end of the stream
     bool is_quiet = false;  // the stream is done, and the other ranks know
   };
 
@@ -61,13 +63,13 @@ class IpcBackend final : public Backend, private Tracker {
   bool stream_is_done() noexcept;
   bool look_for_end() noexcept;
 
-  const std::uint32_t generation_;  // of core/fork.hpp
+  const std::uint32_t generation_;  // of tutti/fork.hpp, to detect a forked child
   const int world_rank_;
   std::unique_ptr<Room> room_;
   Owned<Event> quiet_;
   std::deque<Playing> calls_;
   bool failed_ = false, restless_ = false;  // restless_: the stream was not done in time
-  std::optional<Ending> ending_;            // ends all calls
+  std::optional<Ending> ending_;            // set after a failure: how all calls end
 };
 
 }  // namespace tutti::cudaipc

@@ -12,10 +12,10 @@
 
 namespace tutti::cudaipc {
 
-/// Each rank writes only its own line.
+/// Has one line per rank. Each rank writes only its own line.
 class Board {
  public:
-  /// How other processes find a board.
+  /// Where other processes open a board: /proc/PROCESS/fd/FD.
   struct Place {
     std::int64_t process = 0, fd = -1;
   };
@@ -23,15 +23,15 @@ class Board {
   Board() = default;
   /// Creates a board; called by the first rank. Throws Error{resource}.
   static Board make(int ranks);
-  /// Opens the first rank's board while that rank has it open. Throws Error{unsupported} if the process's files are
-  /// not accessible.
+  /// Opens the first rank's board, which that rank must still have open. Throws Error{unsupported} if this process may
+  /// not open the files of that process.
   static Board open(const Place& place, int ranks);
   Place place() const noexcept;
 
-  /// The number of pieces whose slots this rank has read completely; never decreases.
+  /// `pieces`: the number of pieces whose slots this rank has read completely; never decreases.
   void have_read(int own, std::uint64_t pieces) noexcept { line(own).read.store(pieces, std::memory_order_release); }
   std::uint64_t read_by(int rank) const noexcept { return line(rank).read.load(std::memory_order_acquire); }
-  /// After a failure: this rank does not access other ranks' memory any more.
+  /// be_quiet(): tells, after a failure, that this rank does not access other ranks' memory any more.
   void be_quiet(int own) noexcept { line(own).quiet.store(1, std::memory_order_release); }
   bool is_quiet(int rank) const noexcept { return line(rank).quiet.load(std::memory_order_acquire) != 0; }
 

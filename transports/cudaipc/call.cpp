@@ -29,7 +29,8 @@ bool IpcCall::may_be_read_in_place() const {
 
 bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }
 
-// The host waits for the caller's stream. If our stream did, it would hold up other ranks' work, and the gates on it.
+// The host waits for the caller's stream. If this rank's stream waited instead, it would delay work for other ranks,
+// and gates that wait for that work.
 void IpcCall::begin() { step_ = Step::caller; }
 
 bool IpcCall::advance() {
@@ -68,7 +69,7 @@ void IpcCall::make_offer() {
   try {
     if (direct_ && part_.largest > 0) in_ = room_.shared().of(own_input());
     if (direct_ && in_parts()) out_ = room_.shared().of(call_.out.data);
-  } catch (const Error&) {  // for example memory of a pool: then all ranks use the slots
+  } catch (const Error&) {  // e.g. memory of a pool cannot be exported: all ranks use the slots
     direct_ = false;
   }
 }
@@ -102,7 +103,7 @@ void IpcCall::send_news() {
     std::memcpy(messages_->to(peer), &offer, sizeof offer);
   }
   lent_ |= offers && direct_ && in_parts();
-  if (!offers) mapped_.clear();  // before other ranks hear that this rank is done with their memory, and may free it
+  if (!offers) mapped_.clear();  // first: a rank that gets this message may free its memory
   messages_->exchange(made_by_.sequence, lane_++, made_by_.summary.bits);
   step_ = Step::others;
 }
@@ -137,14 +138,14 @@ void IpcCall::offered() {
   begin_slice();
 }
 
-// Returns null if it cannot be opened yet.
+// Returns null if the memory cannot be opened yet.
 std::byte* IpcCall::opened(std::size_t rank, const Reference& place) {
   auto mapping = room_.opened(static_cast<int>(rank), place);
   if (!mapping) return nullptr;
   return mapped_.emplace_back(std::move(mapping))->at(place);
 }
 
-// Returns false if it has to be tried again.
+// Returns false if some memory cannot be opened yet; call it again later.
 bool IpcCall::open_all() {
   mapped_.clear();
   piece_.sources.assign(part_.size, nullptr);
@@ -203,7 +204,7 @@ void IpcCall::stage() {
 
 // ---- copies and folds ---------------------------------------------------------------------------
 
-// Bytes of the block in this piece.
+// The number of bytes of a block that are in this piece.
 std::size_t IpcCall::bytes_of(std::size_t block) const noexcept {
   const std::size_t whole = part_.read[block];
   return std::min(whole - std::min(whole, piece_.at), piece_.most);
@@ -256,7 +257,8 @@ void IpcCall::second_half() {
   end_slice();
 }
 
-// Slots may be read until the next piece is done; callers' memory only until the call is done.
+// Other ranks may read a slot after the call has ended (see Room), but the caller's memory only until then. So a call
+// in place ends with one more message.
 void IpcCall::end_slice() {
   if (direct_) return tell(News::read);
   if (++slice_ < slices_) return begin_slice();

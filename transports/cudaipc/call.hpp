@@ -2,15 +2,16 @@
 //
 // Streams never wait for other processes. When the device has finished what a rank enqueued for the others, the host
 // tells them by a message, and they enqueue the work that depends on it. CUDA guarantees that everything before an
-// event that cudaEventQuery() reports as complete is done and visible to work submitted afterwards; the message
-// orders the submission in the other process. So a rank that dies leaves nothing on a stream that waits for it.
+// event that cudaEventQuery() reports as complete is done and visible to work submitted afterwards; the message orders
+// the submission in the other process. So if a rank dies, no stream is left that waits for it.
 //
-// Small calls: each rank copies its data to its slot and sends one message to each other rank, which then reads what
-// it needs. Large calls: each rank first offers its input (a handle and an offset), or says that it cannot be shared.
-// If all inputs can be shared, they are read in place, and the ranks tell each other when they have read; otherwise
-// the data goes through the slots in pieces. In a large allreduce each rank folds one part: directly from all inputs
-// to all results, which reads and writes P N in total, the minimum; or, through the slots, into its own slot, from
-// where the other ranks read it.
+// Small calls: each rank copies its data to its slot and sends one message to each other rank, which then reads what it
+// needs. Large calls: each rank first offers its input (a handle and an offset), or says that it cannot be shared. If
+// all inputs can be shared, they are read in place, and the ranks tell each other when they have read; otherwise the
+// data goes through the slots in pieces. In a large allreduce each rank folds one part of the elements. In place, it
+// reads this part of all inputs and writes the result to all outputs: P ranks with N bytes each read P N bytes and
+// write P N bytes in total, which is the minimum. Through the slots, it folds into its own slot, from which the other
+// ranks read the result.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@
 
 namespace tutti::cudaipc {
 
-/// Calls in which no rank shows another more bytes than this are small.
+/// A call is small if its counts are equal on all ranks and its block has at most this many bytes.
 inline constexpr std::size_t little_bytes = 256 << 10;
 
 class IpcCall {
@@ -36,33 +37,33 @@ class IpcCall {
   void begin();
   /// Advances as far as the device and the messages allow; returns true if anything moved. Throws Error.
   bool advance();
-  /// Everything is enqueued, and other ranks do not use the call's memory once the stream is done.
+  /// Whether all work of the call is enqueued. Once the stream is done after that, other ranks do not use its memory.
   bool enqueued() const noexcept { return step_ == Step::over; }
   /// Whether other ranks may write to this call's result.
   bool lends_result() const noexcept { return lent_ && !enqueued(); }
   std::string where() const;
 
  private:
-  // Messages to the other ranks: this rank's buffers and whether they can be read; a piece is in the slot; this
-  // rank's part is folded; everything has been read.
+  // Messages to the other ranks. offer: this rank's buffers, and whether they can be read in place; there: the piece is
+  // in this rank's slot; half: this rank has folded its part; read: this rank has read everything.
   enum class News { offer, there, half, read };
-  // What the call waits for: its turn or the caller's stream, the device, the other ranks, or memory to be closed
-  // before other memory can be opened.
+  // What the call waits for. idle: its turn; caller: the caller's stream; device: this rank's stream; others: messages
+  // of the other ranks; opening: older mappings must be closed before others can be opened; over: nothing.
   enum class Step { idle, caller, device, others, opening, over };
-  // The first message of a call from one rank to another.
+  // The contents of an offer, from one rank to another.
   struct Offer {
     Reference in, out;
-    std::uint64_t at = 0;       // offset in bytes from `in` of what the receiver reads
-    std::uint64_t largest = 0;  // the most bytes that this rank shows to any rank
+    std::uint64_t at = 0;       // where the receiver reads: offset in bytes from `in`
+    std::uint64_t largest = 0;  // the most bytes that any one rank reads from this one
     std::uint64_t direct = 0;   // 1: may be read in place
   };
 
   // The addresses of a piece, by rank.
   struct Piece {
     std::size_t slot = 0;
-    std::size_t at = 0, most = SIZE_MAX;  // bytes in every block
+    std::size_t at = 0, most = SIZE_MAX;  // offset and greatest size in every block, in bytes
     std::vector<const std::byte*> sources;
-    std::vector<std::byte*> results;  // allreduce in parts: where each rank wants the result; else its slot
+    std::vector<std::byte*> results;  // in place: each rank's `out`; otherwise its slot
     std::byte* own_result = nullptr;
   };
 
@@ -98,11 +99,11 @@ class IpcCall {
   const Part part_;
   Reference in_, out_;
   std::vector<Offer> offers_;                           // by rank
-  std::vector<std::shared_ptr<const Mapping>> mapped_;  // valid while they may be used
+  std::vector<std::shared_ptr<const Mapping>> mapped_;  // kept open while the call may use them
   bool direct_ = false, lent_ = false;
   Step step_ = Step::idle;
   News news_ = News::offer;
-  Owned<Event> done_;  // on this rank's stream: completes what the next message reports
+  Owned<Event> done_;  // on this rank's stream: the next message is sent when it has completed
   std::uint32_t lane_ = 0;
   std::optional<PeerMessages> messages_;
   Piece piece_;

@@ -21,7 +21,7 @@ struct Reference {
   MemoryHandle handle;
 };
 
-/// An id that no other process has, including children of this one.
+/// A random id of this process. A forked child has another one.
 std::uint64_t name_of_this_process();
 
 /// Exports this rank's memory; one handle per allocation.
@@ -38,17 +38,17 @@ class Shared {
     MemoryHandle handle;
   };
   Accelerator& accelerator_;
-  std::map<const std::byte*, Known> known_;  // by base address; a new allocation there has a new id
+  std::map<const std::byte*, Known> known_;  // by base address; a later allocation at the same address has another id
   std::size_t asked_ = 0;
 };
 
 class Mappings;
 
-/// An allocation of another process, opened here. It is closed after the last owner drops it, on another thread,
-/// because closing may wait for the device.
+/// An allocation of another process that is open in this process. After the last owner has dropped it, another thread
+/// closes it, because closing may wait for the device.
 class Mapping {
  public:
-  /// The address here of a place in this allocation.
+  /// The address in this process of a place in this allocation.
   std::byte* at(const Reference& place) const noexcept { return seen_ + place.offset; }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -57,7 +57,7 @@ class Mapping {
  private:
   friend class Mappings;
   struct Range {
-    std::uint64_t owner, base, bytes;  // address in the owner's process
+    std::uint64_t owner, base, bytes;  // base: address in the owner's process
     bool overlaps(const Range& other) const noexcept {
       return owner == other.owner && base < other.base + other.bytes && other.base < base + bytes;
     }
@@ -70,25 +70,25 @@ class Mapping {
   std::byte* const seen_;
 };
 
-/// All allocations of other processes that are open on one device, for all communicators. The driver may refuse to
-/// open an allocation twice, or while an older one at overlapping addresses of its owner is open; that one is closed
-/// first, when no call uses it. Allocations are identified by their ids, so freed memory is not confused with new
-/// memory at its address. Any thread.
+/// The allocations of other processes that are open on one device, for all communicators. The driver may refuse to open
+/// an allocation twice, or while an older allocation at overlapping addresses of the same owner is open. So open()
+/// closes the older one first, as soon as no call uses it. An allocation is identified by its id, because new memory
+/// may have the address of freed memory. Any thread.
 class Mappings {
  public:
-  static constexpr std::size_t most = 64;  ///< maximum number kept without a user
+  static constexpr std::size_t most = 64;  ///< number of kept mappings above which unused ones are closed
 
-  /// The one of the device; it is never destroyed.
+  /// The mappings of a device in this process; never destroyed.
   static Mappings& of(Accelerator& accelerator, int device);
   Mappings(Accelerator& accelerator, int device) : accelerator_(accelerator), device_(device) {}
 
-  /// Count the communicators that use it; without any, unused mappings are not kept.
+  /// Count the communicators that use this object. When the last one leaves, no unused mapping is kept.
   void enter();
   void leave();
 
-  enum class Then { keep, close };  ///< when the last user drops it
-  /// Opens memory of the process `owner`. Null: other memory at its addresses is still in use or being closed; try
-  /// again. Throws Error.
+  enum class Then { keep, close };  ///< what happens when the last user drops it
+  /// Opens the allocation of `place`, which belongs to the process `owner`, or returns the mapping that was kept. Null
+  /// while a mapping at overlapping addresses of the owner is in use or being closed; call again later. Throws Error.
   std::shared_ptr<const Mapping> open(std::uint64_t owner, const Reference& place, Then then = Then::keep);
 
  private:

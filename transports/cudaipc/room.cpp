@@ -42,16 +42,16 @@ void PeerMessages::exchange(std::uint32_t sequence, std::uint32_t lane, std::uin
 
 /// What a rank publishes before the room is made.
 struct Room::Facts {
-  std::array<char, 64> gpu{};  // the GPU's name
+  std::array<char, 64> gpu{};  // the GPU's UUID
   std::int64_t process = 0;
-  std::uint64_t name = 0;  // id of the process
+  std::uint64_t name = 0;  // name_of_this_process()
   std::int64_t shares = 0;
   Board::Place board;  // of the first rank
 };
 
 namespace {
 
-constexpr Seconds patience{0.5};           // at the end, for ranks that still read
+constexpr Seconds patience{0.5};           // time limit of the destructor, for ranks that still read slots
 constexpr char here = '=', refused = '!';  // first character of a rank's card: its data, or the reason why it has none
 
 Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
@@ -100,7 +100,7 @@ Room::Room(const BackendMeeting& meeting)
     stream_ = Owned<Stream>(accelerator_, accelerator_.make_stream(device_, true));
     own_slots_ = accelerator_.allocate(device_, slots * slot_bytes);
     if (size() > 1) own = shared_.of(own_slots_.get());
-  } catch (const std::exception& error) {  // so that other ranks need not wait for this rank's data
+  } catch (const std::exception& error) {  // publishes it, so that other ranks need not wait
     if (size() > 1)
       for (const char* const what : {"facts/", "card/"})
         meeting.store->set(what + std::to_string(rank()), refused + std::string(error.what()));
@@ -113,7 +113,7 @@ Room::Room(const BackendMeeting& meeting)
   mappings_.enter();
 }
 
-// A process that has exited uses nothing; one that has failed says so on the board.
+// A process that has exited uses no memory. A rank that has failed writes to the board when it is quiet.
 bool Room::is_quiet(int peer) const noexcept {
   return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)]->lives();
 }
@@ -140,7 +140,7 @@ Room::~Room() {
   mappings_.leave();
 }
 
-// If this rank finds a problem, its card tells the others.
+// Throws if this rank finds a problem; the constructor then publishes the reason to the other ranks.
 void Room::agree_to_share(const BackendMeeting& meeting) {
   const auto& devices = accelerator_.devices();
   const DeviceInfo& about = devices.at(static_cast<std::size_t>(device_));
@@ -167,7 +167,7 @@ void Room::agree_to_share(const BackendMeeting& meeting) {
   }
 }
 
-// Older memory at the same addresses may have to be closed first.
+// Tries until `until`, because an older mapping at the same addresses may have to be closed first.
 void Room::open(const std::vector<Reference>& slots_of, Deadline until) {
   for (std::size_t peer = 0; peer < slots_of.size(); ++peer) {
     if (static_cast<int>(peer) == rank()) {

@@ -1,4 +1,4 @@
-// Room: what the ranks of one communicator share on their devices: staging slots, opened by all ranks.
+// Room: the device memory that the ranks of one communicator share: staging slots, which all ranks have opened.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace tutti::cudaipc {
 
-/// One message to and from each other rank, all of the same size. When dropped, the transport may still use the
-/// memory.
+/// One message to each other rank and one from each, all of the same size. Their memory outlives this object while the
+/// transport uses it.
 class PeerMessages {
  public:
   PeerMessages(Transport& wire, const Group& group, std::size_t bytes);
@@ -35,9 +35,9 @@ class PeerMessages {
   std::shared_ptr<Box> box_;
 };
 
-/// Pieces of calls alternate between two slots. A rank writes a piece to its slot only after all others have said
-/// that their previous piece is ready. They say so when their stream has reached it, and so have read what the slot
-/// held two pieces ago.
+/// Pieces of calls alternate between two slots. A rank writes piece n to its slot after all other ranks have reported
+/// that their piece n - 1 is in their slot. A rank reports this when its stream has reached that point. The stream has
+/// then also read piece n - 2 of all ranks, which piece n overwrites.
 class Room {
  public:
   static constexpr std::size_t slot_bytes = 8 << 20;
@@ -45,8 +45,8 @@ class Room {
 
   /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
   explicit Room(const BackendMeeting& meeting);
-  /// Waits briefly until all other ranks have read this rank's slots or have exited. Memory that may still be read is
-  /// leaked.
+  /// Waits, for half a second at most, until all other ranks have read this rank's slots, are quiet, or have exited.
+  /// Otherwise the slots are leaked, because they may still be read.
   ~Room();
 
   int rank() const noexcept { return group_.rank; }
@@ -57,22 +57,22 @@ class Room {
   int device() const noexcept { return device_; }
   const Stream& stream() const noexcept { return *stream_; }
 
-  /// The slot for the next piece.
+  /// Counts one more piece; returns the number of its slot.
   std::size_t next_slot() noexcept { return pieces_++ % slots; }
   std::byte* slot(int rank, std::size_t number) const {
     return seen_slots_[static_cast<std::size_t>(rank)] + number * slot_bytes;
   }
   /// The number of pieces started; equal on all ranks at the end of a call.
   std::uint64_t pieces() const noexcept { return pieces_; }
-  /// This rank's stream is done with the first `pieces` pieces.
+  /// Tells the other ranks that this rank's stream has read the first `pieces` pieces.
   void have_read(std::uint64_t pieces) noexcept { board_.have_read(rank(), pieces); }
-  /// After a failure: nothing of this communicator is on this rank's stream any more.
+  /// After a failure: tells the other ranks that nothing of this communicator is on this rank's stream any more.
   void be_quiet() noexcept { board_.be_quiet(rank()); }
   /// Whether no other rank uses this rank's memory any more: all are quiet or have exited.
   bool all_quiet() const noexcept;
 
   Shared& shared() noexcept { return shared_; }
-  /// Opens another rank's memory; null: not possible yet, try again. Throws Error.
+  /// Opens memory of another rank. Returns null if that is not possible yet; call it again later. Throws Error.
   std::shared_ptr<const Mapping> opened(int rank, const Reference& place) {
     return mappings_.open(names_[static_cast<std::size_t>(rank)], place);
   }

@@ -1,4 +1,4 @@
-// Decorator: a Transport that forwards every call to another one; base class of decorators.
+// Decorator: a Transport that forwards all calls except make_backend() to another one; base class of decorators.
 #pragma once
 
 #include <memory>

@@ -39,7 +39,7 @@ class FaultyTransport final : public Decorator {
     return is_met ? std::nullopt : Decorator::arrived(from, tag);
   }
 
-  // Held operations are newer than those of the inner transport.
+  // Tries the inner transport first, because its operations are older than the held ones.
   bool retract(int from, const Tag& tag, const std::byte* into) override {
     if (Decorator::retract(from, tag, into)) return true;
     const auto found = std::ranges::find_if(

@@ -29,7 +29,7 @@ class OutgoingLink {
   void push(int peer, std::uint64_t id, std::size_t bytes, LinkTime now);
   /// The messages that have left by `now`, in order.
   std::vector<Departure> pop(LinkTime now);
-  /// When the next message will have left, if no other is pushed.
+  /// When the next message will have left, if no other is pushed; nullopt if there is none.
   std::optional<LinkTime> next() const;
   /// Removes messages, so that they use no bandwidth.
   void erase(const std::function<bool(std::uint64_t id)>& which, LinkTime now);
@@ -37,7 +37,7 @@ class OutgoingLink {
  private:
   struct Message {
     std::uint64_t id;
-    double bits;  // not sent yet
+    double bits;  // bits that are not sent yet
   };
   using Flow = std::deque<Message>;
   std::map<int, Flow>::iterator shortest();
@@ -46,11 +46,11 @@ class OutgoingLink {
 
   double bits_per_nanosecond_;
   LinkTime at_{0};
-  std::map<int, Flow> flows_;  // by peer; never empty
+  std::map<int, Flow> flows_;  // by peer; no Flow in it is empty
   std::deque<Departure> gone_;
 };
 
-/// The incoming side of a link, shared by all peers, with the same rate. A message's bits are spread over the time
+/// The incoming side of a link, shared by all peers, with the same rate. The bits of a message use the link in the time
 /// before its arrival, so a single message is not delayed.
 class IncomingLink {
  public:

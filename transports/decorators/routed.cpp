@@ -104,7 +104,7 @@ class RoutedTransport final : public Transport {
   AnyOf sleep_, watch_;  // destroyed after the transports, whose descriptors they contain
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<int> route_;
-  std::size_t turn_ = 0;  // the transport asked first for a message from any rank
+  std::size_t turn_ = 0;  // counts the transports that arrived() has queried for any_rank
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace tutti {
 
 /// Messages to rank r use transports[route[r]]; `route` has `size` entries, including that of `rank`. Causes,
-/// cancellation and adopted memory go to all transports; arrived() from any rank asks them in turn. Throws
+/// cancellation and adopted memory go to all transports; arrived() with any_rank queries them in turn. Throws
 /// Error{invalid} if a route names a missing transport, Error{resource} if no descriptor is available.
 std::unique_ptr<Transport> make_routed(int rank, int size, std::vector<std::unique_ptr<Transport>> transports,
                                        std::vector<int> route);

@@ -157,7 +157,7 @@ class ShapedTransport final : public Decorator {
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, Held> held_;             // sends not passed to the inner transport yet
   std::deque<OutgoingLink::Departure> under_way_;  // those of held_ that have left the link
-  std::deque<Coming> coming_;                      // received, but not yet by the link
+  std::deque<Coming> coming_;                      // received by the inner transport, but not yet by the link
   LinkTime timer_at_ = never_;
   Descriptor timer_;
   AnyOf sleep_;

@@ -29,14 +29,14 @@ void GlooBackend::start(Call& call) {
 
 void GlooBackend::cancel(const Status& why) noexcept {
   if (!worker_) return;
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Call* const call : worker_->cancel()) call->ended(why);
 }
 
 bool GlooBackend::progress() {
   if (!worker_ || !worker_->has_news()) return false;
   const Worker::News news = worker_->take_news();
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Call* const call : news.ended) call->ended({});
   if (news.troubled != nullptr) news.troubled->trouble(news.trouble);
   return true;

@@ -25,7 +25,7 @@ class GlooBackend final : public Backend {
   bool arm(bool on) override;
 
  private:
-  const std::uint32_t generation_;  // of core/fork.hpp
+  const std::uint32_t generation_;  // of tutti/fork.hpp, to detect a forked child
   std::unique_ptr<Worker> worker_;  // null if the group has one rank
 };
 

@@ -36,7 +36,8 @@ constexpr std::array binomials = {"binomial"sv};
 constexpr std::array linears = {"linear"sv};
 constexpr std::array disseminations = {"dissemination"sv};
 
-/// Calls `f` with one type per element width, for calls that only move data.
+/// Calls `f` with an unsigned integer type of this width in bytes. The type is used to move data only: folds are
+/// functions on bytes.
 template <class F>
 void with_width(std::size_t width, F f) {
   if (width == 1) return f(std::uint8_t{});
@@ -60,7 +61,7 @@ std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& counts) {
   return offsets;
 }
 
-// Converts a sum to an average.
+// Divides the sum of an average by the number of ranks.
 void divide(DType dtype, std::byte* data, std::size_t bytes, int ranks) {
   static constexpr std::array<std::byte, 4096> zeros{};
   const Fold fold{dtype, Op::sum, static_cast<double>(ranks)};
@@ -297,7 +298,7 @@ Status gloo_supports(const Collective& call, std::string_view algorithm) {
 
 void gloo_play(const Collective& call, std::string_view algorithm, Mesh& mesh, std::uint64_t salt) {
   const DType dtype = folds(call.kind) || call.in.count > 0 ? call.in.dtype : call.out.dtype;
-  // Gloo divides by the buffer's size; and without elements there is nothing to do.
+  // Without elements there is nothing to do, and Gloo would divide by the buffer's size, 0.
   const bool nothing = !call.variable && call.kind != Kind::barrier && call.in.count == 0 && call.out.count == 0;
   if (nothing) return;
   with_width(tutti::size_of(dtype), [&]<class T>(T) { play_as<T>(call, algorithm, mesh.context(salt)); });

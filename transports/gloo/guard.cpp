@@ -13,7 +13,7 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// Gloo adds its timeout to the current time, so it must not overflow. Deadlines are enforced by the context.
+// Gloo adds this timeout to the current time; the sum must not overflow. tutti's context enforces deadlines.
 constexpr Milliseconds endless = std::chrono::hours(24 * 365 * 10);
 
 // Keeps the slots of bound buffers apart from those of unbound ones.
@@ -35,7 +35,7 @@ std::string plain_text(const char* what) {
   return end == text.npos ? text : text.substr(end + 2);
 }
 
-/// A guarded Gloo buffer. One thread, except end_waits().
+/// A guarded Gloo buffer. One thread, except that any thread may call abortWaitRecv() and abortWaitSend().
 class GuardedBuffer final : public gloo::transport::UnboundBuffer {
  public:
   GuardedBuffer(std::shared_ptr<Guard> guard, gloo::transport::Context& real, void* memory, std::size_t bytes)
@@ -75,7 +75,7 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
     throw std::logic_error("gloo received from anybody, which none of its collectives does");
   }
 
-  // For bound buffers, whose receiver does not know the message's size.
+  // For bound buffers: the receiver does not know the message's size, so the slot does not contain it.
   void send_bound(int to, int slot, std::size_t offset, std::size_t bytes) {
     talk(to, [&] { real_->send(to, of_call(bound_slot | static_cast<std::uint32_t>(slot), 0), offset, bytes); });
   }
@@ -111,7 +111,8 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
     }
   }
 
-  // Gloo's exception names an address at most. A broken connection refuses every operation, so each peer is probed.
+  // Gloo's exception contains an address at most. A broken connection refuses every operation, so a receive from each
+  // peer shows which connection broke.
   [[noreturn]] void blame(const std::exception& error) const {
     for (const int peer : peers_) {
       try {
@@ -126,7 +127,7 @@ class GuardedBuffer final : public gloo::transport::UnboundBuffer {
   const std::shared_ptr<Guard> guard_;
   gloo::transport::Context& context_;
   const std::unique_ptr<UnboundBuffer> real_;
-  std::vector<int> peers_;  // peers that it exchanged messages with
+  std::vector<int> peers_;  // peers with which this buffer exchanged messages
 };
 
 void Guard::close() noexcept {
@@ -222,7 +223,7 @@ class GuardedContext final : public gloo::transport::Context {
     for (int peer = 0; peer < size; ++peer)
       if (peer != rank) pairs_[static_cast<std::size_t>(peer)] = std::make_unique<GuardedPair>(guard_, *real_, peer);
   }
-  ~GuardedContext() override { pairs_.clear(); }  // before the objects that they refer to
+  ~GuardedContext() override { pairs_.clear(); }  // before the members that the pairs refer to
 
   std::unique_ptr<gloo::transport::Pair>& createPair(int) override {
     throw std::logic_error("the mesh is connected already");

@@ -39,7 +39,8 @@ class Guard {
   void close() noexcept;
   bool closed() const noexcept;
 
-  /// Only messages of calls with equal salt match. Called between calls, by the thread that performs them.
+  /// Sets the salt of the next call. Messages of two ranks match only if their calls have the same salt. Called between
+  /// calls, by the thread that performs them.
   void salt(std::uint64_t value) noexcept { salt_ = value; }
   std::uint64_t salt() const noexcept { return salt_; }
 

@@ -26,7 +26,7 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// The job's store as a store of Gloo. Erases its keys when destroyed.
+/// The job's store with the interface of Gloo's stores. Records the keys that this rank sets, for clear().
 class Board final : public gloo::rendezvous::Store {
  public:
   Board(tutti::Store& store, Deadline until) : store_(store), until_(until) {}
@@ -44,7 +44,7 @@ class Board final : public gloo::rendezvous::Store {
   }
   void wait(const std::vector<std::string>& keys, const Milliseconds&) override { wait(keys); }
 
-  /// Called when all ranks have read all keys.
+  /// Erases the keys that this rank has set. Called when all ranks have read all keys.
   void clear() {
     for (const std::string& key : own_) store_.erase(key);
   }
@@ -69,7 +69,8 @@ Placed parse_card(const std::string& text) {
   std::getline(lines, place.host);
   std::string name, rest;
   while (lines >> name >> rest) {
-    // Scope ids are valid on their own host only; without one a link-local address is not usable and does not parse.
+    // A link-local address contains the name of the other host's interface. It does not parse, and is left out, if this
+    // host has no interface of that name.
     const std::size_t slash = std::min(rest.find('/'), rest.size());
     int prefix = -1;
     std::from_chars(rest.data() + std::min(slash + 1, rest.size()), rest.data() + rest.size(), prefix);

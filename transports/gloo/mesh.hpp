@@ -10,10 +10,10 @@
 
 namespace tutti {
 
-/// Constructed by all members; connected after construction. One thread.
+/// All members construct it together. Used by one thread.
 class Mesh {
  public:
-  /// Throws Error or Gloo's exceptions; gives up at meeting.until, or when `guard` is closed.
+  /// Connects all members. Collective; blocks until meeting.until at most, or until `guard` is closed. Throws Error.
   Mesh(const BackendMeeting& meeting, const std::shared_ptr<Guard>& guard);
 
   /// The context for one collective. Different salts keep the messages of different calls apart.

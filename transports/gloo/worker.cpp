@@ -18,12 +18,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a rank waits for a cause after a connection ended: a peer that closed it because of another rank's failure
-// is not the culprit.
+// How long a rank waits for a cause after a connection ended. The peer may have closed it because of another rank's
+// failure; then the peer is not the culprit.
 constexpr auto patience = 20ms;
 
-/// Signals are for the program's threads, and SIGPIPE must not end the process when a connection breaks. Threads
-/// started meanwhile, also Gloo's, inherit the mask.
+/// Blocks all signals in this thread while it exists. Threads that start meanwhile, also Gloo's, inherit the mask. So
+/// the program's threads get the signals, and SIGPIPE does not end the process when a connection breaks.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -59,7 +59,7 @@ Worker::Worker(const BackendMeeting& meeting) : group_(*meeting.group), bell_(ma
   if (meeting.until == never)
     calm_.wait(lock, connected);
   else if (!calm_.wait_until(lock, meeting.until, connected))
-    guard_->close();  // the remaining waits end at the same time
+    guard_->close();  // waits at the store have the same deadline
   calm_.wait(lock, connected);
   if (!unconnected_) return;
   lock.unlock();
@@ -90,7 +90,7 @@ bool Worker::connect(const BackendMeeting& meeting) {
   } catch (...) {
     problem = std::current_exception();
   }
-  const std::lock_guard lock(mutex_);  // the meeting is not used from here on
+  const std::lock_guard lock(mutex_);  // the meeting is not used after this
   unconnected_ = problem;
   connecting_ = false;
   calm_.notify_all();

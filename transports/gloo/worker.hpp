@@ -27,7 +27,8 @@ class Worker final : private Tracker {
   /// Starts a call with one of gloo_algorithms().
   void play(Call& call);
 
-  /// The calls that have completed since the last query, in order, and the failure of the next one, if any.
+  /// The calls that have completed since the last take_news(), in order. If the next call has failed, `troubled` is
+  /// that call and `trouble` is its failure.
   struct News {
     std::vector<Call*> ended;
     Status trouble;
@@ -36,7 +37,7 @@ class Worker final : private Tracker {
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   News take_news();
 
-  /// Stops the current call, closes the mesh, and returns all calls. Their buffers are not used any more.
+  /// Stops the current call, closes the mesh, and returns all remaining calls. Nothing uses their buffers after that.
   std::vector<Call*> cancel();
 
   /// As Engine::fds() and arm().
@@ -59,10 +60,10 @@ class Worker final : private Tracker {
   Descriptor bell_;
 
   mutable std::mutex mutex_;
-  std::condition_variable wake_, calm_;  // wake_: waited for by the thread; calm_: by others
+  std::condition_variable wake_, calm_;  // the thread waits for wake_, others for calm_
   bool connecting_ = true, cancelled_ = false, stopping_ = false, playing_ = false, armed_ = false, rung_ = false;
   std::exception_ptr unconnected_;
-  std::deque<Call*> calls_;  // not returned yet
+  std::deque<Call*> calls_;  // started, and not returned yet
   std::size_t done_ = 0;     // number of completed calls at the front
   Status trouble_;
   bool told_ = false;  // the failure has been reported

@@ -14,7 +14,7 @@ namespace tutti::ibverbs {
 
 class Adapter {
  public:
-  /// Makes room for `pairs` queue pairs. Throws Error{resource}.
+  /// Opens the device, with a completion queue for `pairs` peers. Throws Error{resource}.
   Adapter(const std::string& device, std::size_t pairs);
   ~Adapter() { memories_->close(); }
   Adapter(const Adapter&) = delete;
@@ -46,15 +46,15 @@ class Adapter {
     armed_ = false;
     return into.first(static_cast<std::size_t>(count < 0 ? 0 : count));
   }
-  /// Records that the device refused a request, as an errno and a clause. Only the first refusal counts, and it is
-  /// reported once. Completions may give a better reason, so query this after polling.
+  /// Records that the device refused a request: an errno, and a clause that says what for. Only the first refusal
+  /// counts, and it is reported once. Call refusing() after poll(), because completions may have a better reason.
   void refused(int error, const char* what) noexcept;
   bool refusing() const noexcept { return refused_.has_value(); }
   std::string take_refusal();
-  /// The device is broken and others have taken over its work; further refusals are ignored.
+  /// Declares that the device is broken and that other devices have taken over its work. Later refusals are ignored.
   void leave_out() noexcept { left_out_ = true; }
-  /// Makes fd() report the next completion; one that has arrived already may not be reported. Calls the device only
-  /// if a completion has arrived or fd() was readable since the last call.
+  /// Makes fd() report the next completion; it may not report one that has arrived already. Returns false if the device
+  /// refuses. Calls the device only if a completion has arrived or fd() was readable since the last call.
   bool arm() noexcept;
   void rung() noexcept { armed_ = false; }
 

@@ -40,7 +40,8 @@ void Bulk::connect(const Hello& its, Seconds silence) noexcept {
   open_ = bring_up(pair_.get(), {own_, its_, first_packet_, number, its.bulk_first_packet[path_]}, silence) == 0;
 }
 
-// Each offer that is filled consumes one posted receive without a buffer.
+// Posts one more receive, without a buffer, if fewer than `offers` are posted: each put of the peer consumes one.
+// Returns false if the device refuses.
 bool Bulk::await(std::size_t offers) noexcept {
   if (awaited_ >= offers) return true;
   ibv_recv_wr request{}, *refused = nullptr;
@@ -156,7 +157,7 @@ bool Bulk::idle() const noexcept {
   return !open_ || (awaited_ == 0 && std::ranges::all_of(puts_, [](const Put& put) { return put.send == 0; }));
 }
 
-// Offers remain, since their data will come through the slots; their regions are released.
+// Offers are not reported as ended, since their data will come through the slots. Their regions are released.
 void Bulk::close(std::vector<Ended>& ended) noexcept {
   open_ = false;
   pair_.reset();

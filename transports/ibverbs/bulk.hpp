@@ -1,9 +1,9 @@
 // Bulk: large messages between this rank and one peer, written directly into the receiver's buffer by RDMA.
 //
-// Bulk has its own queue pair. Memory of Communicator::allocate is registered once. Any other buffer is registered
-// for a single message, so no registration outlives a buffer that the user frees or remaps, and a peer can write only
-// to buffers offered to it at the moment. Revoking a buffer during a transfer closes this queue pair on both sides
-// and nothing else: messages in progress and later ones go through the slots.
+// Bulk has its own queue pair. Memory of Communicator::allocate is registered once. Any other buffer is registered for
+// a single message, so no registration outlives a buffer that the user frees or remaps, and a peer can write only to
+// buffers offered to it at the moment. If a buffer is revoked during a transfer, both sides close this queue pair and
+// nothing else. Messages in progress and later ones then go through the slots.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace tutti::ibverbs {
 
-inline constexpr std::size_t most_bulk = 8;  // offers, and puts, at the same time
+inline constexpr std::size_t most_bulk = 8;  // most offers at the same time, and most puts
 // smaller messages are faster through slots than through registration
 inline constexpr std::size_t least_put = 64 << 10;
 inline constexpr std::size_t longest_put = std::size_t{1} << 30;
@@ -26,7 +26,7 @@ class Bulk {
  public:
   using Ended = Placing::Ended;
 
-  /// Uses the pair's path number `path`. If the device has no queue pair left, it is closed from the start.
+  /// `path`: the number of this path between the ranks. If the device has no queue pair left, it is closed() at once.
   Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its, std::uint8_t path = 0);
 
   void introduce(Hello& mine) const noexcept;
@@ -34,30 +34,31 @@ class Bulk {
 
   bool offer(std::uint64_t recv, Bytes into, RemotePlace& place) noexcept;
   bool put(std::uint64_t send, ConstBytes data, const RemotePlace& place) noexcept;
-  /// Returns false if the peer may still write to the buffer, until close(). Returns true also if there is no such
-  /// offer.
+  /// Revokes the offer of the receive `recv`. Returns false if the peer may still write to the buffer until close() has
+  /// returned. Returns true also if there is no such offer.
   bool revoke_offer(std::uint64_t recv) noexcept;
-  bool putting(std::uint64_t send) const noexcept;  ///< only close() stops it
+  bool putting(std::uint64_t send) const noexcept;  ///< a put is in progress, and only close() stops it
 
-  /// A put has completed, the peer has filled an offer, or the device has flushed one of these.
+  /// Handle a completion: done(): a put has completed; filled(): the peer has filled an offer; undone(): the device has
+  /// flushed a put or a receive.
   void done(std::size_t put, std::vector<Ended>& ended) noexcept;
   void filled(std::uint32_t offer, std::vector<Ended>& ended) noexcept;
   void undone(const Ticket& ticket, std::vector<Ended>& ended) noexcept;
 
-  /// Called before close(): makes the device flush all requests, until idle(). The flushed completions include puts
-  /// that had finished, which would be lost with the queue pair although the peer knows they are done. Returns false
-  /// if the device is gone and flushes nothing.
+  /// Makes the device flush all requests; idle() is true when it has. Call it before close(): otherwise the completions
+  /// of finished puts would be lost with the queue pair, although the peer knows that these puts are done. Returns
+  /// false if the device is gone and flushes nothing.
   bool stop() noexcept;
   bool idle() const noexcept;
-  /// Ends large messages; puts in progress have failed. The device does not access their memory after it returns.
+  /// Closes the queue pair; puts in progress fail. After it has returned, the device accesses none of their memory.
   void close(std::vector<Ended>& ended) noexcept;
   bool open() const noexcept { return open_; }
-  bool closed() const noexcept { return pair_ == nullptr; }  ///< for good; it may not have been open yet
+  bool closed() const noexcept { return pair_ == nullptr; }  ///< for good, also if it was never open
 
  private:
   struct Offer {
     std::uint64_t recv = 0;
-    std::uint32_t number = 0;  // id of the offer, unique; the peer returns it when the data has arrived
+    std::uint32_t number = 0;  // unique id of the offer, which the peer's put contains
     Region region;             // null: memory that stays registered
   };
   struct Put {

@@ -42,7 +42,7 @@ int prefix_of(const Address& address, const std::vector<Interface>& interfaces) 
   return 0;
 }
 
-// Preference: RoCE v2 before v1, IPv4 before IPv6, link-local addresses last.
+// Preference: InfiniBand; then RoCE v2 with IPv4, with IPv6, with a link-local address; then RoCE v1.
 int worth(const Endpoint& one) {
   if (one.fabric == Fabric::infiniband) return 9;
   if (one.fabric == Fabric::roce1) return 0;
@@ -132,7 +132,7 @@ class Surveyor {
   void add(Endpoint one, const ibv_gid_entry& gid, bool ethernet) {
     if (gid.gid_index > last_gid_index) return;
     if (gid_index_ >= 0 && static_cast<std::uint32_t>(gid_index_) != gid.gid_index) return;
-    if (!ethernet && gid.gid_index != 0 && gid_index_ < 0) return;  // the port's own GID comes first
+    if (!ethernet && gid.gid_index != 0 && gid_index_ < 0) return;  // index 0 is the port's own GID
     one.fabric = !ethernet ? Fabric::infiniband : gid.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::roce2 : Fabric::roce1;
     one.gid_index = static_cast<int>(gid.gid_index);
     one.address = address_of(gid.gid.raw);

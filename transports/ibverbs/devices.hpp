@@ -9,12 +9,12 @@
 
 namespace tutti::ibverbs {
 
-/// The usable endpoints among the devices and ports that the settings allow, best addresses first; and the reasons
-/// why other ports, or all, cannot be used, as clauses.
+/// The usable endpoints among the devices and ports that the settings allow, best addresses first. `problem`: the
+/// reason why there is none, as a clause.
 struct Survey {
   std::vector<Endpoint> endpoints;
   std::vector<std::string> lines;  ///< for messages: one line per port
-  std::string problem;             ///< empty if there are endpoints
+  std::string problem;             ///< why there are no endpoints; empty if there are some
 };
 
 Survey survey(const Settings& settings);

@@ -22,7 +22,7 @@ struct Endpoint {
   Fabric fabric = Fabric::roce2;
   int lid = 0;        ///< infiniband only
   int gid_index = 0;  ///< index of `address` in the port's GID table
-  Address address;    ///< the GID; an IPv4 address if it is mapped
+  Address address;    ///< the GID, as IPv4 if it is an IPv4-mapped one
   int prefix = 0;     ///< prefix length of its network; 0: unknown
   int mtu = 1024;     ///< bytes of payload per packet
   double gigabits = 0;
@@ -30,7 +30,7 @@ struct Endpoint {
   std::string text() const;  ///< "rxe0 port 1, RoCE v2 at 10.77.0.1"
 };
 
-/// Converts a GID (16 bytes) to an address, IPv4 if it is mapped, and back.
+/// Converts a GID (16 bytes) to an address and back. An IPv4-mapped GID becomes an IPv4 address.
 Address address_of(const std::uint8_t (&gid)[16]) noexcept;
 void gid_of(const Address& address, std::uint8_t (&gid)[16]) noexcept;
 
@@ -44,9 +44,10 @@ struct Card {
   static Card parse(std::string_view text);  ///< throws Error{protocol}
 };
 
-/// The best routes between two ranks, as indices into their endpoint lists; empty if no endpoint of one reaches one
-/// of the other. Preference: a common subnet, then routed IP, then link-local addresses; within these the order of
-/// the lists. Symmetric. Further routes use ports not used yet and are as good as the first; at most `most`.
+/// The best routes between two ranks, as indices into their lists of endpoints; empty if no endpoint of the one rank
+/// reaches an endpoint of the other. Preference: a common subnet, then routed IP, then link-local addresses; within
+/// these the order of the lists. Both ranks get the same routes. Further routes use other ports and are as good as the
+/// first; at most `most` in all.
 struct Route {
   std::size_t first = 0, second = 0;
 };

@@ -18,11 +18,11 @@ struct Hello {
   std::uint32_t first_packet = 0;  ///< initial packet sequence number of the sender
   static constexpr std::size_t most_paths = 4;
   enum class State : std::uint32_t { here, ready, no_bulk, leaving };
-  /// ready: the sender has received the peer's hello; no_bulk: no more large messages on `path`; leaving: the sender
-  /// acknowledges no more packets.
+  /// here: the sender's queue pairs exist; ready: the sender has also received the peer's hello; no_bulk: no more large
+  /// messages on `path`; leaving: the sender acknowledges no more packets.
   State state = State::here;
   std::uint32_t path = 0;  ///< for no_bulk
-  /// the same for the bulk queue pairs, by path
+  /// The same for the queue pairs of large messages, by path; queue pair 0: none.
   std::array<std::uint32_t, most_paths> bulk_queue_pair{}, bulk_first_packet{};
 };
 
@@ -31,7 +31,7 @@ struct Ticket {
   enum class What : std::uint8_t { sent, received, put, filled };
   int peer = 0;
   What what = What::sent;
-  std::uint8_t slot = 0;  ///< received: the slot; sent: the number of messages; put: its index
+  std::uint8_t slot = 0;  ///< received: the slot; sent: number of messages completed; put: its index
   std::uint8_t path = 0;  ///< for large messages
   std::uint64_t id() const noexcept {
     return static_cast<std::uint64_t>(peer) << 24 | static_cast<std::uint64_t>(path) << 16 |

@@ -11,8 +11,8 @@
 
 namespace tutti::ibverbs {
 
-/// Once any part of it was offered to a peer, that peer may write to all of it, like shared memory within a host. Any
-/// thread.
+/// Once any part of such a memory was offered to a peer, that peer can write to all of it, as to shared memory within a
+/// host. Any thread.
 class Memories : public std::enable_shared_from_this<Memories> {
  public:
   explicit Memories(ibv_pd* domain) : domain_(domain) {}

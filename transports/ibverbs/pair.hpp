@@ -32,7 +32,8 @@ class Pair {
   /// Sends as many bytes of `pieces` as fit the free slots and credits; returns the number.
   std::size_t send(std::span<const ConstBytes> pieces) noexcept;
   void sent(int messages) noexcept;
-  /// Sends the last message, with a completion, which implies that all earlier ones have arrived.
+  /// Sends an empty last message whose completion implies that all earlier messages have arrived. Does nothing if the
+  /// last message already requests a completion.
   void finish() noexcept;
   bool idle() const noexcept { return out_ == 0; }  ///< all messages have arrived
 
@@ -73,10 +74,10 @@ class Pair {
   int untold_ = 0;    // messages since the last one that requests a completion
   std::array<ibv_send_wr, data_slots> requests_{};
   std::array<ibv_sge, data_slots> parts_{};
-  std::size_t prepared_ = 0;                  // receives to post together
+  std::size_t prepared_ = 0;                  // sends to post together
   std::array<Arrival, in_slots> arrivals_{};  // ring of messages received and not read
   int first_ = 0, waiting_ = 0;
-  std::size_t read_ = 0;                              // bytes read of the first message
+  std::size_t read_ = 0;                              // bytes already read from the first message
   std::array<std::uint8_t, offered_at_once> free_{};  // slots read, to be posted together
   std::size_t freed_ = 0;
   bool connected_ = false, broken_ = false;

@@ -27,7 +27,7 @@ std::vector<std::string> details(const Settings& settings) { return ibverbs::sur
 
 std::string domain(const Settings&) { return "verbs"; }
 
-/// A card's first two lines name the rank; the devices in the others are the host's.
+/// The first two lines of a card are the rank's own. The others list devices, equal for all ranks of a host.
 Text text_of(const ibverbs::Card& card) {
   const std::string text = card.text();
   const std::size_t own = text.find('\n', text.find('\n') + 1) + 1;
@@ -53,7 +53,7 @@ Connected connect(const Rendezvous& meeting) {
   Rendezvous beside = meeting;
   beside.peers.clear();
   for (const int peer : meeting.peers) {
-    if (cards.own(peer).empty()) continue;  // there is no store to learn from
+    if (cards.own(peer).empty()) continue;  // without a store no card is known
     setup.peers.push_back(ibverbs::Card::parse(std::string(cards.own(peer)) + std::string(cards.shared(peer))));
     if (setup.peers.back().rank != peer)
       throw Error(Code::protocol, "rank " + std::to_string(peer) + " published the RDMA addresses of another rank",

@@ -1,10 +1,10 @@
 // Slots: credit-based flow control between two ranks, which guarantees that a receive is posted for every message.
 //
-// Each rank has `data_slots` registered slots for data from a peer, and `spare_slots` more. A data message takes a
-// slot of the receiver and a credit of the sender. The credit returns with the next message in the other direction
-// after the slot was read and posted again. A rank that owes half of all credits and has no data to send sends an
-// empty message, which takes no credit. The spare slots suffice for all empty messages in flight: the peer can only
-// have used the credits of the last but one after reading it.
+// Each rank has `data_slots` registered slots for data from a peer, and `spare_slots` more. A data message takes a slot
+// of the receiver and a credit of the sender. The credit returns with the next message in the other direction after the
+// slot was read and posted again. A rank that owes half of all credits and has no data to send sends an empty message,
+// which takes no credit. The spare slots suffice for all empty messages in flight: before a rank owes credits for one
+// more, the peer has used credits of the last empty message but one, and so has read that message.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ class SlotCredit {
   bool owes() const noexcept { return owed_ >= data_slots / 2; }
 
  private:
-  int ours_ = data_slots;     // credits to send
+  int ours_ = data_slots;     // credits left for sending
   std::uint32_t unread_ = 0;  // messages received and not read
   std::uint32_t owed_ = 0;    // credits not returned yet
 };

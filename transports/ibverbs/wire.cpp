@@ -31,7 +31,7 @@ constexpr StreamLimits stream_limits{16 << 10, 64 << 10, 0, 16 * slot_bytes - he
 void Side::control(int from, ConstBytes message) {
   Hello hello;
   std::memcpy(&hello, message.data(), std::min(message.size(), sizeof hello));
-  if (message.size() != sizeof hello) hello.magic = 0;  // another version's hello
+  if (message.size() != sizeof hello) hello.magic = 0;  // a hello of another version
   const std::lock_guard lock(mutex_);
   hellos_.emplace_back(from, hello);
 }
@@ -100,8 +100,8 @@ void VerbsWire::call(int peer) {
   if (make_pair(peer)) greet(peer);
 }
 
-/// Returns false if the device is out of resources, which means that the peer is lost; the callers do not handle
-/// Errors.
+/// Returns false if the device is out of resources. The peer is then reported as lost, because the callers do not
+/// handle Errors.
 bool VerbsWire::make_pair(int peer) {
   Link& at = link(peer);
   try {
@@ -207,7 +207,7 @@ void VerbsWire::expect(int from) { call(from); }
 void VerbsWire::completed(const ibv_wc& done) {
   const Ticket ticket = Ticket::of(done.wr_id);
   Link& at = link(ticket.peer);
-  if (!at.pair || at.gone) return;  // of a pair that was given up
+  if (!at.pair || at.gone) return;  // the pair was given up
   if (ended_bulk(at, ticket, done) || done.status == IBV_WC_WR_FLUSH_ERR) return;
   if (done.status == IBV_WC_RETRY_EXC_ERR)
     return lose(ticket.peer, Code::peer_lost,
@@ -247,7 +247,7 @@ bool VerbsWire::complete() {
   return any;
 }
 
-// After a sleep: one epoll call finds out which descriptors are ready.
+// After a sleep: returns true if one of the descriptors is ready.
 bool VerbsWire::rung() {
   epoll_event event;
   if (::epoll_wait(epoll_.fd(), &event, 1, 0) <= 0) return false;
@@ -321,8 +321,9 @@ bool VerbsWire::post(const Cause& why) noexcept {
   return true;
 }
 
-// Data acknowledged by the peer's device will be read by the peer. If peers close at the same time, a device that is
-// gone cannot acknowledge the other's last message; so a rank that has all its acknowledgements tells its peer.
+// Waits until the peers' devices have acknowledged all data, which the peers will then read. If two ranks close at the
+// same time, the device of the first one may be gone before it acknowledges the other's last message. So a rank that
+// has all its acknowledgements sends `leaving`, and the other one then waits no longer.
 void VerbsWire::close(Deadline until) noexcept {
   const auto waits = [](const Link& at) {
     return at.open && !at.gone && !at.left && !at.pair->broken() && !at.pair->idle();

@@ -73,7 +73,7 @@ class VerbsWire final : public Wire, private Placing {
   };
   struct Link {
     std::string host;
-    std::vector<Path> paths;  ///< the first is also the pair's; large messages use them round-robin
+    std::vector<Path> paths;  ///< the slots use the first one; large messages use all, round-robin
     std::unique_ptr<Pair> pair;
     std::size_t next = 0;  ///< path of the next large message
     bool open = false;     ///< the peer is ready to receive
@@ -122,11 +122,12 @@ class VerbsWire final : public Wire, private Placing {
   int connecting_ = 0;        // links with a pair that is not open
   int unseen_ = 0;            // polls since the side connections were polled
   int idle_ = 0;              // polls since the last completion
-  bool woken_ = false;        // woken from sleep; the cause has not been checked
+  bool woken_ = false;        // the rank may have slept since the last poll
   bool software_ = false;     // one of the adapters is software
 };
 
-/// The endpoints by which a rank with card `own` reaches one with `peer`, as seen by `rank`. Symmetric.
+/// The routes from rank `rank`, which has the card `own`, to the rank with the card `peer`. Route::first is an index
+/// into own.endpoints, Route::second one into peer.endpoints. Both ranks get the same routes.
 std::vector<Route> routes_between(int rank, const Card& own, const Card& peer);
 
 }  // namespace tutti::ibverbs

@@ -13,8 +13,8 @@ constexpr Seconds give_back_time{0.5};  // for a device to flush the requests of
 
 }  // namespace
 
-/// Returns true if the completion belonged to a large message. If the peer does not answer, the slots' queue pair
-/// shows whether it is lost or has only closed this one.
+/// Returns true if the completion belonged to a large message. A failure closes only this path of large messages; the
+/// queue pair of the slots shows whether the peer is lost.
 bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
   Bulk& bulk = *at.paths[ticket.path].bulk;
@@ -72,7 +72,8 @@ void VerbsWire::lose_port(const Adapter& adapter, int port) {
   }
 }
 
-/// Other devices take over its large messages. The slots of a pair cannot change device.
+/// If no pair has its slots on this device, other devices take over its large messages. Otherwise this rank fails,
+/// because slots cannot move to another device.
 void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
   const bool slots = std::ranges::any_of(
       links_, [&](const Link& at) { return at.pair && !at.gone && at.paths.front().adapter == &adapter; });

@@ -42,7 +42,7 @@ struct Receive {
   Tag tag;
   std::uint64_t call = 0;
   Bytes into;
-  const std::byte* with = nullptr;  // null: copy
+  const std::byte* with = nullptr;  // null: copy instead of reducing
   Fold fold;
   Done done;
 };
@@ -213,7 +213,7 @@ class InprocTransport final : public Transport {
   }
 
   void watch() override {
-    const std::scoped_lock in_order(handing_over_);  // progress() may hand over at the same time
+    const std::scoped_lock in_order(handing_over_);  // another thread may be in progress(), which calls watch()
     std::vector<Cause> causes;
     std::vector<std::pair<int, std::vector<std::byte>>> controls;
     {
@@ -240,7 +240,7 @@ class InprocTransport final : public Transport {
     receives_.remove_if([&](Receive& receive) { return match(receive); });
   }
 
-  // Completes `receive` with the first message of its tag, or because its sender has left.
+  // Completes `receive` with the first message from its sender with its tag, or fails it because its sender has left.
   bool match(Receive& receive) {
     const auto message = std::find_if(me_.inbox.begin(), me_.inbox.end(),
                                       [&](const Message& m) { return m.from == receive.from && m.tag == receive.tag; });
@@ -287,8 +287,8 @@ class InprocTransport final : public Transport {
   std::shared_ptr<Hub> hub_;
   Member& me_;
   TransportListener& listener_;
-  std::mutex handing_over_;      // locked before the hub's
-  std::list<Receive> receives_;  // this rank's thread only
+  std::mutex handing_over_;      // locked before the hub's mutex
+  std::list<Receive> receives_;  // not shared: used by this rank alone
 };
 
 // The hub of this job and meeting; it exists as long as it has members.

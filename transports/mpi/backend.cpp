@@ -14,8 +14,8 @@
 namespace tutti::mpi {
 namespace {
 
-constexpr std::size_t most_spare = 64 << 20;  // bytes kept for the input copy of the next call
-constexpr Seconds patience{0.05};             // for calls that may complete before all are cancelled
+constexpr std::size_t most_spare = 64 << 20;  // most bytes kept for the next call's copy of its input
+constexpr Seconds patience{0.05};             // time in which running calls may complete before they are cancelled
 
 class MpiBackend final : public Backend {
  public:

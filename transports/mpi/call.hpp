@@ -12,24 +12,25 @@ namespace tutti::mpi {
 
 /// The MPI requests of one call, and the memory that MPI uses besides the caller's.
 ///
-/// Buffers of more than 2 GiB are sent in parts, because MPI counts are ints and some implementations overflow. The
-/// choice depends only on what is equal on all ranks. All functions: token held.
+/// MPI's counts are ints, and some implementations overflow. So reductions, broadcasts and messages go in parts of 64
+/// MiB, and other MPI functions are used if all blocks together have 2 GiB or more. The choice depends only on values
+/// that are equal on all ranks. All functions: token held.
 class MpiCall final : private Tracker {
  public:
   MpiCall(Session& session, const Comm& comm, Call& call)
       : session_(session), comm_(comm), made_by_(call), call_(call.what) {}
-  /// MPI must not use any of the call's memory any more; the Call may have been destroyed.
+  /// Precondition: MPI uses none of the call's memory any more. The Call may be destroyed already.
   ~MpiCall();
   MpiCall(const MpiCall&) = delete;
   MpiCall& operator=(const MpiCall&) = delete;
 
-  /// Starts the MPI operations. Throws Error; the operations started until then are in requests().
+  /// Starts the MPI operations. If it throws Error, requests() has the operations that it started before.
   void issue();
-  /// Performs the local folds and copies that follow, when all requests have completed.
+  /// Call it when all requests have completed. Divides the sum of an average, and copies the result to its place.
   void complete();
 
-  /// The buffer for a copy of the input, set before issue() and taken back at the end. It is reused, since page
-  /// faults cost more than the copy.
+  /// The buffer for a copy of the input. The owner sets it before issue() and takes it back at the end, for the next
+  /// call: page faults would cost more than the copy.
   std::vector<std::byte>& memory() noexcept { return input_; }
 
   std::vector<MPI_Request>& requests() noexcept { return requests_; }

@@ -1,4 +1,4 @@
-// The differences between MPI families: names, detection, and predefined handles.
+// The predefined handles of an MPI library, which differ by family: mpich.hpp and openmpi.hpp fill them.
 #pragma once
 
 #include <mpi.h>

@@ -196,7 +196,8 @@ bool has_any(std::span<const char* const> variables) {
   return std::ranges::any_of(variables, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-/// Open MPI may run inside a job of hydra or SLURM, and is then the launcher of this process.
+/// True if an mpiexec of this family started this process. Open MPI may run inside a job of Hydra or SLURM, whose
+/// variables are then set too.
 bool started_by_mpiexec() { return has_any(launch_marks) && (is_open_mpi || !has_any(others_marks)); }
 
 Viability not_started() {
@@ -208,7 +209,7 @@ Viability not_started() {
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 
-/// Whether MPI can be used in the state in which the program has initialised it.
+/// Whether MPI can be used: it is not finalised, and allows more than one thread if the program has initialised it.
 Viability usable(const Library& mpi) {
   int ended = 0, begun = 0;
   mpi.call.finalized(&ended);

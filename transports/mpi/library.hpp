@@ -68,7 +68,8 @@ struct Library {
 /// again. Any thread.
 const Library& library(const Settings& settings);
 
-/// Whether MPI of this family can be used in this process, i.e. whether its mpiexec started it.
+/// Whether an MPI of this family can be used in this process: its mpiexec started the process, or the program has
+/// initialised it for several ranks.
 Viability viable(const Settings& settings);
 
 }  // namespace tutti::mpi

@@ -8,7 +8,7 @@ namespace tutti::mpi {
 inline constexpr bool is_open_mpi = false;
 inline constexpr std::string_view family = "MPICH";
 inline constexpr const char* sonames[] = {"libmpi.so.12", "libmpich.so.12"};
-/// Libraries that have the functions of Fortran.
+/// Libraries with MPI's Fortran functions.
 inline constexpr const char* fortran_sonames[] = {"libmpifort.so.12", "libmpichfort.so.12"};
 inline constexpr const char* launch_marks[] = {"PMI_RANK", "PMI_FD"};
 inline constexpr std::string_view others = "Open MPI's mpiexec,";

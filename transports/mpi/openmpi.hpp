@@ -10,7 +10,7 @@ namespace tutti::mpi {
 inline constexpr bool is_open_mpi = true;
 inline constexpr std::string_view family = "Open MPI";
 inline constexpr const char* sonames[] = {"libmpi.so.40"};
-/// Libraries that have the functions of Fortran.
+/// Libraries with MPI's Fortran functions.
 inline constexpr const char* fortran_sonames[] = {"libmpi_mpifh.so.40", "libmpi_usempif08.so.40"};
 inline constexpr const char* launch_marks[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"};
 inline constexpr std::string_view others = "an mpiexec of MPICH's kind, or SLURM for one,";
@@ -22,8 +22,8 @@ inline MPI_Comm communicator_of(std::int64_t native) {
   return convert(static_cast<MPI_Fint>(native));
 }
 
-/// The handle, or null if the library lacks it. If the program links Open MPI, it may contain the variable (a copy
-/// relocation), which then is the valid one.
+/// The handle, or null if the library lacks it. A program that links Open MPI may contain a copy of the variable (copy
+/// relocation); then that copy is the valid one.
 template <class Handle>
 Handle predefined(void* library, const char* variable) {
   void* const everyones = dlsym(RTLD_DEFAULT, variable);

@@ -13,8 +13,8 @@
 namespace tutti {
 namespace {
 
-/// The ranks connected with this one, directly or through others; they share one communicator. Each rank publishes
-/// whom it wants to reach and reads what those publish.
+/// The ranks connected with this one, directly or through others; they share one communicator. Each rank publishes its
+/// own peers, and reads the peers of its peers, the peers of these, and so on.
 std::vector<int> connected_ranks(const Rendezvous& meeting) {
   std::ostringstream mine;
   for (const int peer : meeting.peers) mine << peer << ' ';

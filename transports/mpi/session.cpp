@@ -14,7 +14,7 @@ namespace {
 
 Session* the_session = nullptr;
 
-/// The library's fold as an MPI_User_function. Commutative.
+/// tutti's fold as an MPI_User_function. Commutative.
 template <DType dtype, Op op>
 void fold(void* in, void* inout, int* count, MPI_Datatype*) {
   auto* const into = static_cast<std::byte*>(inout);
@@ -34,9 +34,9 @@ constexpr std::array<OwnFold, 4> arithmetic{{{dtype, Op::sum, fold<dtype, Op::su
                                              {dtype, Op::min, fold<dtype, Op::min>},
                                              {dtype, Op::max, fold<dtype, Op::max>}}};
 
-// Operations for which the library's folds are used: MPI has no 16-bit floating point types; its min and max do not
-// define the result for NaN; and MPI libraries differ on small integers: Open MPI 4.1 saturates sums of 8 and 16
-// bits, and MPICH 4.0 compares MPI_UINT8_T as signed, so all unsigned types use the library's folds.
+// The operations for which tutti's folds are used. MPI has no 16-bit floating point types, and its min and max do not
+// define the result for NaN. MPI libraries differ on integers: Open MPI 4.1 saturates sums of 8 and 16 bits, and MPICH
+// 4.0 compares MPI_UINT8_T as signed. So all integers of 8 and 16 bits and all unsigned ones use tutti's folds.
 constexpr std::array<OwnFold, 4> whole_rows[] = {arithmetic<DType::i8>,  arithmetic<DType::u8>,  arithmetic<DType::i16>,
                                                  arithmetic<DType::u16>, arithmetic<DType::u32>, arithmetic<DType::u64>,
                                                  arithmetic<DType::f16>, arithmetic<DType::bf16>};
@@ -182,7 +182,7 @@ bool Session::ended() const {
   return is != 0;
 }
 
-// Communicators destroyed after this, with the program's globals, finalise MPI then.
+// If communicators still exist, as globals of the program, the end of the last one finalises MPI.
 void Session::at_exit() {
   Session& session = *the_session;
   if (fork_generation() != session.generation_) return;  // MPI belongs to the parent

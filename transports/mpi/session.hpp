@@ -28,7 +28,7 @@ class Session {
   /// Held around MPI calls: a lock if MPI allows only one thread at a time, otherwise empty.
   std::unique_lock<std::recursive_mutex> turn();
 
-  /// The MPI operation: MPI's own if its results are as specified, otherwise one of the library's.
+  /// The MPI operation: MPI's own if its results are as tutti specifies them, otherwise one that calls tutti's fold.
   MPI_Op op(Op op, DType dtype) const;
   MPI_Datatype type(DType dtype) const { return handles.types[static_cast<std::size_t>(dtype)]; }
 
@@ -52,10 +52,10 @@ class Session {
   /// Whether MPI cannot be called any more: it is finalised, or this is a forked child.
   bool ended() const;
   bool ending() const noexcept { return ending_.load(std::memory_order_relaxed); }
-  /// Takes a communicator and frees it at the end of MPI: its members leave at different times, and until then one of
-  /// them may still send on it.
+  /// Keeps a communicator until MPI_Finalize(), because a member that leaves later may still send on it. MPI_Finalize()
+  /// then begins with receiving the messages that are left on it.
   void free_at_end(MPI_Comm comm);
-  /// An operation will never complete; MPI is not finalised then, since that would wait for it.
+  /// Declares that an operation will never complete. tutti then does not finalise MPI, since that would wait for it.
   void keep() noexcept { kept_.store(true); }
 
  private:
@@ -85,7 +85,7 @@ class Comm {
   /// Collective over `members` (world ranks, including this one), without a deadline: see meet(). `base` is the
   /// communicator whose ranks are the job's. `name` distinguishes communicators made at the same time. Throws Error.
   Comm(Session& session, std::int64_t base, int world_rank, const std::vector<int>& members, std::uint64_t name);
-  /// Frees it: now, at the end of MPI after linger(), or never after abandon().
+  /// Frees the communicator at once; after linger() keeps it until MPI_Finalize(); after abandon() never frees it.
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -94,7 +94,7 @@ class Comm {
   MPI_Comm get() const noexcept { return comm_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  /// MPI still uses it, and may do so forever.
+  /// Declares that MPI may use the communicator forever.
   void abandon() noexcept;
   void linger() noexcept { lingers_ = true; }
 

@@ -10,12 +10,12 @@
 
 namespace tutti::mpi {
 
-/// Data is copied into cells, which are sent by MPI. Arriving messages are found by matched probes, which keeps each
-/// sender's order and leaves no receive posted at the end, and are received into cells of their size. MPI has no
-/// descriptor to wait on, so waiting threads poll.
+/// Data is copied into cells, which MPI sends. Matched probes find arriving messages, which are then received into
+/// cells of their size. Probes keep each sender's order and leave no receive posted at the end. MPI has no descriptor
+/// to wait on, so waiting threads poll.
 class MpiWire final : public Wire {
  public:
-  /// `ranks`: the world ranks of the communicator's ranks, by rank.
+  /// `ranks[i]`: the world rank of rank i of `comm`.
   MpiWire(Session& session, std::unique_ptr<Comm> comm, std::vector<int> ranks, int world_size,
           TransportListener& listener);
   ~MpiWire() override;

@@ -169,7 +169,7 @@ bool NcclBackend::progress() {
   while (launch_next()) moved = true;
   std::deque<Playing> ended;
   moved |= collect(ended);
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Playing& one : ended) one.call->ended({});
   return moved;
 }
@@ -213,7 +213,7 @@ Status NcclBackend::failure_of(Result state) const {
   return failure(describe(nccl_, state, "NCCL"), state == remote_error ? Code::peer_lost : Code::resource);
 }
 
-// The running calls end in cancel(), which follows.
+// cancel(), which follows, ends the running calls.
 void NcclBackend::fail(const Status& why) {
   if (std::exchange(failed_, true) || calls_.empty()) return;
   calls_.front().call->trouble(why);
@@ -232,7 +232,7 @@ bool NcclBackend::wait_for_stream() noexcept {
   return true;
 }
 
-// The caller has exclusive use of comm_ and the stream. Returns false if NCCL or the device is still busy.
+// Call it only with exclusive use of comm_ and the stream. Returns false if NCCL or the device is still busy.
 bool NcclBackend::end_everything() noexcept {
   given_up_ = true;
   if (opening_.joinable()) opening_.join();
@@ -243,7 +243,7 @@ bool NcclBackend::end_everything() noexcept {
   return aborted && wait_for_stream();
 }
 
-// These calls leave the launch order at once, so that others may go on.
+// The running calls leave the launch order at once, so that calls of other communicators can go on.
 void NcclBackend::cancel(const Status& why) noexcept {
   failed_ = true;
   if (ending_ || calls_.empty()) return;
@@ -282,7 +282,7 @@ bool NcclBackend::look_for_end() noexcept {
     keep_for_ever(std::move(one.asked.scratch));
     one.call->abandoned();
   }
-  // The last call may destroy this backend.
+  // ended() of the last call may destroy this backend.
   for (Playing& one : ended) one.call->ended(ending->why);
   return true;
 }

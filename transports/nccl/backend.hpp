@@ -17,8 +17,8 @@ namespace tutti::nccl {
 
 /// The NCCL communicator, which takes time and device memory, is created by the first call, on a thread of its own.
 ///
-/// After a failure NCCL is aborted on another thread, which waits a few seconds, so that other communicators of the
-/// context continue. If NCCL does not end in time, it may still use its buffers; this is logged.
+/// After a failure another thread aborts NCCL and waits a few seconds for its end. Meanwhile the other communicators of
+/// the context continue. If NCCL does not end in time, it may still use the buffers of its calls; this is logged.
 class NcclBackend final : public Backend, private Tracker {
  public:
   /// Collective; blocks until all members have published their GPU. Throws Error{unsupported} with the reason if NCCL
@@ -69,7 +69,7 @@ class NcclBackend final : public Backend, private Tracker {
   bool end_everything() noexcept;
   bool look_for_end() noexcept;
 
-  const std::uint32_t generation_;  // of core/fork.hpp
+  const std::uint32_t generation_;  // of tutti/fork.hpp, to detect a forked child
   const Group group_;
   const int world_rank_;
   const Settings settings_;
@@ -77,7 +77,7 @@ class NcclBackend final : public Backend, private Tracker {
   Accelerator& accelerator_;
   const int device_;
   const std::shared_ptr<Store> store_;
-  std::shared_ptr<LaunchOrder> order_;  // null: one rank, or no wire for the ordering
+  std::shared_ptr<LaunchOrder> order_;  // null: one rank, no wire, or the setting nccl_order is "issued"
   Owned<Stream> stream_;
   Scratch scratch_;
 
@@ -88,10 +88,10 @@ class NcclBackend final : public Backend, private Tracker {
   Status unopened_;
 
   std::deque<Playing> calls_;  // in launch order
-  std::size_t launched_ = 0;   // number of calls at the front that NCCL has
-  bool launching_ = false;     // NCCL is still launching the last of those
+  std::size_t launched_ = 0;   // number of calls at the front of calls_ that were issued to NCCL
+  bool launching_ = false;     // NCCL is still launching the last one of them
   bool failed_ = false;
-  std::unique_ptr<Ending> ending_;  // ends all calls; its thread owns comm_ and the stream meanwhile
+  std::unique_ptr<Ending> ending_;  // set while all calls end; its thread then owns comm_ and the stream
 };
 
 }  // namespace tutti::nccl

@@ -236,8 +236,8 @@ class Player {
     }
     group.end();
   }
-  // Works in pieces: a piece of every block is copied to scratch and sent from there, so that it can be received in
-  // its place.
+  // Works in pieces. A piece of every block is copied to scratch and sent from there. The piece that is received then
+  // overwrites it in the block.
   void alltoall_in_place(const Blocks& blocks) {
     scratch_ = stage_.scratch.exchange();
     next_piece_ = [player = *this, blocks, done = std::size_t{0}]() mutable {

@@ -33,16 +33,17 @@ struct Stage {
 /// A call that was issued to NCCL.
 struct Issued {
   std::shared_ptr<void> scratch;  ///< kept until the call is done
-  /// Issues the next piece; called when NCCL has finished launching the one before. Returns false if there was none
-  /// left. Empty: there is only one piece. Throws as issue(), whose arguments must still be valid.
+  /// Issues the next piece; returns false if there is none left. Empty if the call has only one piece. Call it when
+  /// NCCL has finished launching the piece before. Throws as issue(), whose arguments must still be valid.
   std::function<bool()> next_piece;
 };
 
-/// Enqueues a supported call, or its first piece. Does not wait for other ranks, but NCCL may still be launching when
-/// this returns (see Comm::state); until then it must not be called. Throws Error; then NCCL's state is unknown.
+/// Enqueues a supported call, or its first piece. Does not wait for other ranks. NCCL may still be launching when this
+/// returns: call NCCL for this communicator only when Comm::state() is not in_progress. After an Error, NCCL's state is
+/// unknown.
 Issued issue(const Collective& call, const Stage& stage);
 
-/// The same in a group of one rank, without NCCL.
+/// Enqueues the call in a group of one rank, without NCCL.
 std::shared_ptr<void> issue_alone(const Collective& call, Accelerator& accelerator, const Stream& stream);
 
 }  // namespace tutti::nccl

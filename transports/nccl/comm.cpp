@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto look_again = 200us;
 constexpr Seconds peaceful_end{5.0};
 constexpr auto store_slice = 200ms;  // between two checks of `given_up`
-constexpr char refused = '!';        // precedes the reason of a rank 0 that cannot create an id
+constexpr char refused = '!';        // in front of a reason: the first rank cannot create an id
 
 std::string text_of(const UniqueId& id) { return {id.bytes, sizeof id.bytes}; }
 
@@ -62,8 +62,8 @@ Result Comm::state() const noexcept {
   Result state = success;
   const Result asked = nccl_.call.comm_get_async_error(handle_, &state);
   if (asked != success || state != success) return asked == success ? state : asked;
-  // Before 2.27 a call leaves a pending job in thread-local storage until a query like this one. The thread's exit,
-  // or its next call on another communicator, would use it.
+  // Before 2.27 a call leaves a pending job in thread-local storage until a query like ncclCommCount takes it.
+  // Otherwise the exit of the thread, or its next call on another communicator, would use that job.
   int ranks = 0;
   return nccl_.call.comm_count(handle_, &ranks);
 }

@@ -22,7 +22,7 @@ class Comm {
 
   CommHandle get() const noexcept { return handle_; }
 
-  /// success, in_progress, or an error, which may be of any earlier call.
+  /// Returns success, in_progress, or an error, which may belong to any earlier call.
   Result state() const noexcept;
 
   /// Aborts pending work without the other ranks. Returns false if NCCL has not returned after `patience`; the abort
@@ -50,11 +50,11 @@ std::unique_ptr<Comm> open_comm(const Opening& opening, const std::atomic<bool>&
 /// What ranks publish before they create a communicator.
 struct Card {
   int version = 0;   ///< NCCL's version
-  std::string gpu;   ///< the GPU's name, equal in all processes
+  std::string gpu;   ///< the GPU's UUID, equal in all processes
   std::string host;  ///< for messages
 };
-/// The reason why NCCL cannot serve these ranks, as a clause, equal on all of them; empty: it can. Collective;
-/// blocks.
+/// Returns the reason why NCCL cannot serve these ranks, as a clause; empty if it can. All ranks get the same text.
+/// Collective; blocks.
 std::string objection(const BackendMeeting& meeting, const Card& own);
 
 }  // namespace tutti::nccl

@@ -55,7 +55,7 @@ std::shared_ptr<LaunchOrder> LaunchOrder::of(Transport& wire) {
 
 LaunchOrder::Shared LaunchOrder::join(OrderedCall call) {
   auto place = std::make_shared<Place>(std::move(call));
-  // A new proposal would be later than the calls launched early; their agreed times must be known first.
+  // A new proposal has to be later than the agreed times of calls launched early, so those must be known first.
   if (!waiting_.empty() || (early_ > 0 && communicators_ > 1))
     waiting_.push_back(place);
   else
@@ -70,7 +70,7 @@ bool LaunchOrder::has_turn(const Place& place) const {
 
 void LaunchOrder::begun(Place& place) {
   place.begun = true;
-  // otherwise it waits behind an early call, and counts once it is proposed
+  // a call without a proposal is in waiting_; propose() counts it
   if (place.proposed && !place.settled) ++early_;
 }
 

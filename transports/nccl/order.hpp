@@ -19,7 +19,7 @@
 
 namespace tutti::nccl {
 
-/// A call in the order.
+/// A call to be ordered.
 struct OrderedCall {
   const Group* group = nullptr;                ///< valid until leave()
   std::uint32_t sequence = 0;                  ///< sequence number in the group
@@ -39,11 +39,11 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   std::shared_ptr<Place> join(OrderedCall call);
   /// Whether the call may be launched. Stays true until launched().
   bool has_turn(const Place& place) const;
-  /// The call was issued to NCCL, which may launch it on another thread from now on.
+  /// Tells that the call was issued to NCCL, which may launch it on another thread from now on.
   void begun(Place& place);
-  /// The call is on the device, before all calls launched later.
+  /// Tells that the call is on the device, ahead of all calls launched later.
   void launched(Place& place);
-  /// The call has ended, successfully or not.
+  /// Tells that the call has ended, successfully or not.
   void leave(Place& place);
 
   /// Changes the number of communicators that launch in this context.
@@ -64,9 +64,9 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   Transport& wire_;
   Time clock_ = 0;
   std::atomic<int> communicators_{0};
-  int early_ = 0;               // issued before their agreed time is known
+  int early_ = 0;               // number of calls that were issued and whose agreed time is not known yet
   std::set<Key> unlaunched_;    // by agreed time, or else by proposed time
-  std::deque<Shared> waiting_;  // to be proposed when no call is early
+  std::deque<Shared> waiting_;  // to be proposed when early_ is 0
 };
 
 }  // namespace tutti::nccl

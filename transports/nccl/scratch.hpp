@@ -8,9 +8,8 @@
 
 namespace tutti::nccl {
 
-/// Device memory of at least `bytes` bytes, returned to a cache when the last owner drops it. It is never freed
-/// during progress: cudaFree waits for all work on the device, which may itself wait for the caller. Throws
-/// Error{resource}.
+/// Device memory of at least `bytes` bytes, returned to a cache when the last owner drops it. It is never freed:
+/// cudaFree waits for all work on the device, and that work may wait for the caller. Throws Error{resource}.
 std::shared_ptr<void> spare_memory(Accelerator& accelerator, int device, std::size_t bytes);
 
 /// Scratch shared by the calls of one communicator, whose stream orders them. Allocated by the first call that needs

@@ -1,9 +1,9 @@
 // Arena: memory of one rank that all ranks of its host access by plain loads and stores.
 //
-// All arenas are in one sparse file, the segment; each is as large as the host's memory and almost empty. Every rank of
-// the host maps them all, at once, when the job starts. A block is then shared by its offset: no further descriptor is
-// passed, and an address comparison tells whether peers can access a buffer. Pages are reserved when a block is
-// allocated, so that a shortage is an error there, and released when it is freed.
+// All arenas are in one sparse file, the segment. An arena is at most as large as the host's memory, and most of it has
+// no pages. Every rank of the host maps all arenas when the job starts. Ranks then refer to a block by its offset and
+// pass no further descriptors; a comparison of addresses shows whether peers can access a buffer. An allocation
+// reserves the pages of its block, so a shortage of memory is an error there. Freeing the block releases the pages.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ struct ArenaMap {
   std::size_t bytes = 0;
 
   std::byte* at(std::size_t offset) const noexcept { return base + offset; }
-  /// The offset of [data, data + n) in the arena, if it lies in it.
+  /// The offset of [data, data + n) in the arena; nullopt if the range does not lie in the arena.
   std::optional<std::size_t> offset_of(const std::byte* data, std::size_t n) const noexcept {
     const auto from = static_cast<std::size_t>(data - base);  // wraps to a huge value below the base
     if (base == nullptr || from > bytes || n > bytes - from) return std::nullopt;
@@ -35,11 +35,11 @@ struct ArenaMap {
   }
 };
 
-/// A rank's mapping of all arenas of its host. A forked child shares this rank's arena, like all memory allocated here,
-/// but inherits no peer's.
+/// A rank's mapping of all arenas of its host. A forked child inherits the mapping of this rank's own arena, and of no
+/// peer's arena.
 class Arenas {
  public:
-  /// Empty if there are none, or if they cannot be mapped.
+  /// `self`: this rank's local index. The object is false if the segment has no arenas or if they cannot be mapped.
   Arenas(int fd, const Layout& layout, int self);
   ~Arenas();
   Arenas(const Arenas&) = delete;
@@ -57,7 +57,7 @@ class Arenas {
 /// The allocator of this rank's own arena. Threads: any.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  /// `begin`: where it begins in the file.
+  /// `begin`: the offset of this arena in the file, in bytes. `self`: this rank's local index.
   Arena(Descriptor file, std::size_t begin, std::shared_ptr<const Arenas> all, int self);
 
   const ArenaMap& map() const noexcept { return map_; }
@@ -67,14 +67,14 @@ class Arena : public std::enable_shared_from_this<Arena> {
   /// naming the size.
   std::size_t take(std::size_t bytes);
   void give_back(std::size_t offset) noexcept;
-  /// Part of a block: gives its memory back to the system, after which it reads as zeros, and takes memory for it
-  /// again. Whole pages; less is left as it is. fill() throws Error{resource}.
+  /// hollow() returns the pages of a part of a block to the system; the part then reads as zeros. fill() reserves the
+  /// pages again, and throws Error{resource}. Both do nothing unless `bytes` is a multiple of the page size.
   void hollow(std::size_t offset, std::size_t bytes) noexcept;
   void fill(std::size_t offset, std::size_t bytes);
-  /// Never frees the block that contains `data`, if there is one.
+  /// From now on, the block that contains `data` is never freed or reused. No effect if no block contains `data`.
   void quarantine(const std::byte* data) noexcept;
 
-  /// As take(), but freed by the last owner, which may outlive the transport.
+  /// As take(), but returns a pointer. Its last owner frees the block, and may outlive the transport.
   std::shared_ptr<void> allocate(std::size_t bytes);
 
  private:

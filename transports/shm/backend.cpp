@@ -1,4 +1,4 @@
-// Chooses an engine and runs it from wait to wait.
+// Chooses an engine for each call and runs it from one wait to the next.
 #include "transports/shm/backend.hpp"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ constexpr int looks_in_step = 64;
 constexpr int most_late = 4;               // consecutive late calls after which the ranks count as out of step
 constexpr std::uint64_t tried_every = 16;  // calls between attempts when out of step
 
-// Bytes of a block that two ranks exchange in one shot; above, data that exceed the L1 cache are faster with two
-// copies.
+// Two ranks exchange blocks of up to this many bytes with the one-shot engine. For larger ones, which exceed the L1
+// cache, the two-copy engine is faster.
 constexpr std::size_t one_shot_of_two = std::size_t{3} << 10;
-constexpr std::size_t tidy_after = 64;  // ended calls that are kept in the queue while others wait
+constexpr std::size_t tidy_after = 64;  // ended calls that stay in the queue while others wait
 
 }  // namespace
 
@@ -60,14 +60,14 @@ void ShmBackend::start(Call& call) {
   }
   begin_next();
   if (engine_ <= Engine::one_shot) {
-    // If ranks are in step, a small call completes here. Otherwise that is attempted rarely.
+    // If the ranks are in step, a small call completes while start() polls. Else only every 16th start() polls often.
     const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
     for (int looks = 0; begun_ && !failed_ && looks < (in_step ? looks_in_step : 1); ++looks)
       if (awaited_.reached()) step();
     late_calls_ = begun_ ? std::min(late_calls_ + 1, most_late) : 0;
   }
   if (queue_.empty()) return;
-  if (begun_) call.tracker = this;  // otherwise it has ended
+  if (begun_) call.tracker = this;  // otherwise the call has ended
   be_driven();
 }
 
@@ -111,7 +111,7 @@ void ShmBackend::begin_next() {
   step();
 }
 
-// Runs until something must be waited for or nothing is left to do.
+// Runs the current call until it has to wait or has ended. False: the slab of another rank is missing.
 bool ShmBackend::step() {
   if (!memory_.open()) {
     awaited_ = memory_.look_around();
@@ -150,7 +150,7 @@ bool ShmBackend::step() {
 
 void ShmBackend::play() {
   switch (engine_) {
-    case Engine::by_size: break;  // decided before
+    case Engine::by_size: break;  // does not occur: first_engine() has chosen
     case Engine::low_latency: task_ = play_low_latency(memory_, call_); return;
     case Engine::one_shot: task_ = play_one_shot(memory_, call_); return;
     case Engine::meeting: task_ = play_meeting(memory_, call_); return;

@@ -13,7 +13,8 @@
 
 namespace tutti::shm {
 
-/// Runs calls in order, one at a time, because they share a slab and all ranks run them in the same order.
+/// Runs the calls of a communicator one at a time, in the order of start(), which is the same on all ranks. The calls
+/// share one slab.
 class ShmBackend final : public Backend, private Tracker {
  public:
   static constexpr std::string_view own_name = "shm";
@@ -32,7 +33,7 @@ class ShmBackend final : public Backend, private Tracker {
   bool arm(bool on) override;
 
  private:
-  // Same order as engine_names(), preceded by the choice by size.
+  // In the order of engine_names(), in which "" is by_size. `meeting` comes last because it has no name there.
   enum class Engine { by_size, low_latency, one_shot, two_copy, zero_copy, cma, meeting };
   static std::string_view name_of(Engine engine) noexcept;
   static Engine named(std::string_view algorithm) noexcept;
@@ -46,7 +47,7 @@ class ShmBackend final : public Backend, private Tracker {
   void end();
   void withdraw(const Status& why) noexcept;
   bool gone(int peer) const noexcept;
-  // The wire drives this backend while it has calls.
+  // The wire drives this backend from be_driven() to rest(), while the backend has calls.
   void be_driven() {
     if (!is_driven_) memory_.add_busy(*this);
     is_driven_ = true;
@@ -63,16 +64,17 @@ class ShmBackend final : public Backend, private Tracker {
   bool is_driven_ = false;
   bool failed_ = false;  // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
   ShmCall call_;
-  Engine wanted_ = Engine::by_size;  // by Call::algorithm of call_
+  Engine wanted_ = Engine::by_size;  // the engine that Call::algorithm names for call_
   Engine engine_ = Engine::low_latency;
   EngineTask task_;
   Awaited awaited_;
   std::uint64_t calls_ = 0, rounds_ = 0;  // statistics so far
   int late_calls_ = 0;                    // consecutive small calls that did not end in start()
-  int patience_ = 0;                      // polls left until the awaited rank is checked for having left
+  int patience_ = 0;                      // polls left until the next check whether the awaited rank has left
 };
 
-/// Names by which tuning rules select an engine; the first is "", the choice by size.
+/// The engines of `kind`, by the names that tuning rules and Call::algorithm use. The first name is "": the engine is
+/// chosen by size. Empty for Kind::send.
 std::span<const std::string_view> engine_names(Kind kind);
 
 }  // namespace tutti::shm

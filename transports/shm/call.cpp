@@ -11,7 +11,7 @@
 namespace tutti::shm {
 namespace {
 
-// The share of the caches above which results are written with non-temporal stores.
+// Three quarters of the caches: results are written with non-temporal stores if the buffers exceed this.
 constexpr std::size_t nearly_full(std::size_t bytes) noexcept { return bytes / 4 * 3; }
 
 constexpr std::size_t usual_cache = std::size_t{32} << 20;
@@ -33,7 +33,7 @@ ShmCall::ShmCall(const Collective& collective, const GroupMemory& memory)
   set_buffers(collective.in.data, collective.out.data);
 }
 
-// Approximate: the result of a reduce counts for every rank, which measured better.
+// Approximate: the result of a reduce counts for every rank, because that measured faster.
 void ShmCall::measure() noexcept {
   touched = givers() * given_bytes() + takers() * out_bytes();
   if (cache_bytes == 0) cache_bytes = usual_cache;
@@ -65,8 +65,8 @@ Part share(std::size_t count, std::size_t width, int index, int size) noexcept {
   return {begin(i), begin(i + 1) - begin(i)};
 }
 
-// With several targets, copies in runs. If the first target is written with non-temporal stores, runs are short enough
-// for the next one to read meanwhile.
+// With several targets, reduces a run of bytes and copies it to each target before the next run. If the first target is
+// written with non-temporal stores, runs are short, so that these stores overlap with the loads of the next run.
 void fold_in_order(const ShmCall& call, std::span<const Target> into, std::size_t bytes,
                    ByRank<const std::byte*>& sources) {
   const auto all = std::span(sources).first(static_cast<std::size_t>(call.size));

@@ -22,7 +22,7 @@ struct Part {
   std::size_t at = 0, count = 0;
 };
 
-/// An engine that the caller requires, where the buffers decide between several.
+/// The engine that the caller named. For `nothing`, the buffers decide between two-copy and zero-copy.
 enum class Insisted { nothing, two_copy, zero_copy };
 
 /// Members with "bytes" in their name count bytes; all others count elements.
@@ -32,7 +32,8 @@ struct ShmCall {
 
   /// Sets the members that relate to cache sizes, from kind, size, count and width.
   void measure() noexcept;
-  /// Sets the buffers of this call, or of another with otherwise equal arguments, and chooses how results are written.
+  /// Sets the buffers: for this call, or for a later call whose other arguments are equal. Chooses how results are
+  /// written.
   void set_buffers(const std::byte* given_here, std::byte* result) noexcept {
     in = given_here;
     out = result;
@@ -49,14 +50,14 @@ struct ShmCall {
   double divisor = 1.0;      ///< applied in the last fold
   std::uint64_t number = 0;  ///< number of the call in its communicator, from 1
   std::uint64_t signature = 0;
-  std::uint64_t way = 0;        ///< the first engine times 4, plus the required one
+  std::uint64_t way = 0;        ///< 4 times the first ShmBackend::Engine, plus the Insisted engine
   std::uint64_t stamp = 0;      ///< hash of the call number and the arguments
   std::uint64_t round = 0;      ///< the first round of this call, if it takes the two-copy engine
   std::size_t touched = 0;      ///< bytes of all ranks' buffers, as if out of place
-  bool fills_caches = false;    ///< whether `touched` about fills the ranks' caches
-  bool vast = false;            ///< whether `touched` exceeds any cache; the same on all ranks
+  bool fills_caches = false;    ///< whether `touched` exceeds 3/4 of `cache_bytes`
+  bool vast = false;            ///< whether `touched` exceeds most_cache_bytes; the same on all ranks
   Write write = Write::cached;  ///< how results are written: streaming if the caches cannot hold all buffers
-  std::size_t cache_bytes = 0;  ///< total of the ranks' L3 caches; 0: unknown
+  std::size_t cache_bytes = 0;  ///< total of the ranks' L3 caches; 32 MiB if unknown
   std::size_t slot_room = 0;    ///< bytes of a slot
 
   std::size_t bytes() const noexcept { return count * width; }  ///< bytes of one block
@@ -64,7 +65,7 @@ struct ShmCall {
   bool at_root() const noexcept { return rank == root; }
   bool folds() const noexcept { return tutti::folds(kind); }
 
-  /// Whether `other` sends data that other ranks need, and whether `other` receives data.
+  /// gives(): whether rank `other` sends data that other ranks need. takes(): whether rank `other` receives data.
   bool gives(int other) const noexcept { return !only_root_gives(kind) || other == root; }
   bool takes(int other) const noexcept {
     if (kind == Kind::broadcast) return other != root;
@@ -78,14 +79,15 @@ struct ShmCall {
   std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
   std::size_t out_bytes() const noexcept { return blocks_out(kind, size) * bytes(); }
-  /// Whether peers should not write into this rank's buffers although they could. If this rank has read its previous
-  /// result, the cache lines are slower to write than those of slots. In place, the writer has just read them itself.
+  /// Whether this rank does not offer its buffers to peers: in small allreduces out of place. If this rank has read its
+  /// previous result, peers write these cache lines more slowly than those of slots. In place, that does not matter,
+  /// because the peer that writes has just read the lines itself.
   bool keeps_buffers() const noexcept {
     const std::size_t small = (std::size_t{512} << 10) / static_cast<std::size_t>(size);
     return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::zero_copy);
   }
-  /// Whether every rank reduces its own share, for all ranks or for the root: always with zero copies, usually with
-  /// two.
+  /// Whether every rank reduces its own share of the result, in allreduce for all ranks and in reduce for the root. The
+  /// zero-copy engine always does so, the two-copy engine not in a reduce of at most four ranks.
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Element offset of the block for rank `to` in a rank's input, and of the block from rank `from` in `out`.
   std::size_t given_at(int to) const noexcept { return blocks_given() > 1 ? static_cast<std::size_t>(to) * count : 0; }
@@ -101,20 +103,20 @@ struct ShmCall {
 
  private:
   Write best_write() const noexcept;
-  // Number of ranks that send.
+  // The numbers of ranks whose input, and whose output, count in `touched`.
   std::size_t givers() const noexcept { return only_root_gives(kind) ? 1 : static_cast<std::size_t>(size); }
   std::size_t takers() const noexcept { return kind == Kind::gather ? 1 : static_cast<std::size_t>(size); }
-  // In place, the bytes that this rank's input and output have in common; else 0.
+  // The bytes that this rank's input and output have in common; 0 out of place and in a reduce.
   std::size_t shared_bytes() const noexcept;
 };
 
 /// The share of rank `index` of `size` in `count` elements, cut at cache line boundaries if the buffer starts at one.
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept;
 
-/// Bytes reduced before they are passed on, so that they are still in the L1 cache.
+/// Bytes that are reduced at a time before they are copied on, so that they are still in the L1 cache.
 inline constexpr std::size_t fold_bytes = std::size_t{8} << 10;
 
-/// Indexed by rank; the rest is unused.
+/// An array with an element per rank; elements beyond the group's ranks are unused.
 template <class T>
 using ByRank = std::array<T, most_ranks>;
 
@@ -125,7 +127,7 @@ struct Target {
 };
 
 /// Writes the reduction of the sources, one per rank in rank order, to every target. A target may be exactly one of the
-/// sources; otherwise it overlaps no source and no other target. Advances the pointers in `sources`.
+/// sources; otherwise it overlaps no source and no other target. May advance the pointers in `sources`.
 void fold_in_order(const ShmCall& call, std::span<const Target> into, std::size_t bytes,
                    ByRank<const std::byte*>& sources);
 

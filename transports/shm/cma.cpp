@@ -1,9 +1,9 @@
-// CMA: in a scatter, every rank copies its block directly from the root's buffer (cross memory attach,
-// process_vm_readv), if it is ordinary memory.
+// CMA (cross memory attach): in a scatter, every rank copies its block directly from the root's buffer, by
+// process_vm_readv, or by plain loads if the buffer is in the root's arena.
 //
-// Data that pass through slots are copied twice, first by the root alone; here once, by all receivers in parallel.
-// Receivers wait for the root only. For other kinds, in which all ranks stage or receive in parallel, the kernel's page
-// lookups cost more than the second copy.
+// Data that pass through slots are copied twice, and the root makes the first copy alone. Here all receivers copy once,
+// in parallel, and wait only for the root. For other kinds, in which all ranks stage or receive in parallel, the
+// kernel's page lookups cost more than the second copy.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Status unreadable(const GroupMemory& memory, const ShmCall& call, int error) {
                          root);
 }
 
-// Whether the kernel can read both ends of the buffer, as it cannot for device memory.
+// Whether the kernel can read the first and the last byte of the buffer. It cannot read device memory.
 bool is_readable(const std::byte* data, std::size_t bytes) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   std::byte seen;
@@ -47,7 +47,7 @@ int copy_from_root(const GroupMemory& memory, const ShmCall& call, std::size_t f
   return 0;
 }
 
-// The root: publishes its buffer, copies its own block, and stays until all others have theirs.
+// The root: publishes its buffer, copies its own block, and waits until all others have copied theirs.
 EngineTask show_buffer(GroupMemory& memory, const ShmCall& call) {
   while (const auto late = memory.who_is_behind(call.number)) co_await memory.until(*late);
   CallLine& line = write_line(memory, call);
@@ -72,7 +72,7 @@ EngineTask show_buffer(GroupMemory& memory, const ShmCall& call) {
   co_return Status();
 }
 
-// All other ranks.
+// A rank other than the root: copies its block.
 EngineTask read_block(GroupMemory& memory, const ShmCall& call) {
   announce(memory, call);
   co_await memory.until(memory.call_of(call.root, call.number).stamp, least_stamp(call.number), call.root);
@@ -86,13 +86,13 @@ EngineTask read_block(GroupMemory& memory, const ShmCall& call) {
     light_barrier();
     // A root that was cancelled may have reused or freed its buffer while it was read.
     if (memory.somebody_cancelled()) co_await memory.until_cancelled();
-    ended = error == ESRCH;  // a process loses its memory shortly before it is seen to have ended
+    ended = error == ESRCH;  // a process loses its memory shortly before lives() is false
     if (error != 0 && !ended && memory.lives(call.root)) co_return unreadable(memory, call, error);
     if (error != 0) break;
     co_await memory.breathe();
   }
-  // If the root has ended, its process number may have been reused and another process read. Waits for the failure to
-  // be reported.
+  // If the root has ended, another process may have its number, and the data may be of that process. Waits until the
+  // failure is reported.
   if (ended || !memory.lives(call.root)) co_await memory.until(memory.of(call.root).never, 1, call.root);
   memory.post(memory.own().finished, call.number);
   co_return Status();

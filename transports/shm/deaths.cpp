@@ -1,4 +1,4 @@
-// Failures: how a rank hears of the others' deaths, and how causes are published.
+// Failures: how a rank detects the deaths of others, and how causes are published.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void ShmWire::report_published() {
     if (poison_.read(slot, why)) report_once(slot, why);
 }
 
-// All ranks post each cause that they hear of, so only the first wakes the others.
+// Every rank posts each cause that it learns of, so only the first rank to post wakes the others.
 bool ShmWire::post(const Cause& why) noexcept {
   if (ends_.empty()) return false;
   bool first = false;
@@ -41,7 +41,7 @@ bool ShmWire::post(const Cause& why) noexcept {
     return false;
   }
   if (!first) return true;
-  {  // this rank's listener need not be told
+  {  // this rank knows the cause, so its listener is not told
     const std::lock_guard lock(reported_mutex_);
     reported_[static_cast<std::size_t>(slot)] = true;
   }
@@ -69,7 +69,7 @@ void ShmWire::watch_followers() {
     const std::size_t local = (self + i) % n;
     End* const end = by_local_[local];
     if (!end || end->judged) continue;
-    if (!end->peer.death && !open_death(end->peer)) {  // it has ended since
+    if (!end->peer.death && !open_death(end->peer)) {  // the process has ended
       look_at(*end);
       continue;
     }
@@ -87,10 +87,11 @@ void ShmWire::watch_followers() {
   }
 }
 
-/// Opens the descriptor of a process that this rank has not watched so far, if it can; false if the process has ended.
+/// Opens peer.death of a process that this rank has not watched so far. Returns false if the process has ended, and
+/// true if it lives, even if no descriptor can be opened now.
 bool ShmWire::open_death(Peer& peer) {
   Descriptor death = process_descriptor(peer.process);
-  if (!death) return errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // then it is opened later
+  if (!death) return errno == EMFILE || errno == ENFILE || errno == ENOMEM;  // then a later call tries again
   const std::uint64_t start = process_start(peer.process);                   // 0: cannot be read now
   if (start != 0 && start != peer.start) return false;
   peer.death = std::move(death);
@@ -121,10 +122,10 @@ void ShmWire::judge(const End& dead) {
           "out-of-memory kill");
   bool first = false;
   poison_.post(why, dead.peer.local, first);
-  ring_all(&dead);  // also if another rank was first, which may have died since
+  ring_all(&dead);  // even if another rank was first: that rank may have died before it woke the others
   ring_doorbell(membership_.doorbell.fd());
-  // Uses the published cause, so that all ranks report the same one; but the rank that claimed the slot may have died
-  // before it wrote the cause.
+  // Reports the published cause, so that all ranks report the same one. Waits for it only for some ms, because the rank
+  // that claimed the slot may have died before it wrote the cause.
   Cause agreed = why;
   for (int i = 0; !first && i < 100 && !poison_.read(dead.peer.local, agreed); ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(20));

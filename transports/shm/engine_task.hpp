@@ -12,8 +12,8 @@ namespace tutti::shm {
 
 struct ShmCall;
 
-/// Runs from one wait to the next each time it is resumed; returns a Status. Its frame lives in the group's memory,
-/// which has space for one, so an engine never starts another. The destructor ends it at its current wait.
+/// resume() runs the engine up to its next wait. The engine ends with a Status. GroupMemory holds the coroutine's frame
+/// and has space for one frame, so an engine never starts another. The destructor ends the engine at its current wait.
 class EngineTask {
  public:
   struct promise_type {
@@ -45,7 +45,7 @@ class EngineTask {
   explicit operator bool() const noexcept { return static_cast<bool>(engine_); }
   bool done() const noexcept { return engine_.done(); }
   void resume() { engine_.resume(); }
-  /// Call only after done(). Rethrows what the engine threw.
+  /// Call only once done() is true. Rethrows the engine's exception, if it threw one.
   Status result() const {
     if (engine_.promise().error) std::rethrow_exception(engine_.promise().error);
     return engine_.promise().ended_with;

@@ -51,8 +51,9 @@ void GroupMemory::take_rounds() {
   own_.slab->rounds = own_.shares_rounds ? host_state_->rounds().take(*this) : host_state_->take(2 * slot_bytes_);
 }
 
-// Ranks write `finished` and `gathered` at the end of a call, when they have read what they need of all others and, in
-// rounds of two ranks, written what these need. Nobody looks at the room again before this rank announces another.
+// A rank stores `finished` or `gathered` once it has read what it needs from all others and, with two ranks, written
+// its share into the other's slot. No rank accesses the room again before this rank publishes the offset of another
+// room.
 bool GroupMemory::gives_up(std::size_t room) noexcept {
   if (!open()) return false;
   const bool is_shots = room == own_.slab->shots;
@@ -73,7 +74,7 @@ std::optional<Awaited> GroupMemory::look_who_is_behind(std::uint64_t number) noe
   for (int other = 0; other < size(); ++other) {
     std::uint64_t& entered = entered_[static_cast<std::size_t>(other)];
     if (other == rank()) continue;
-    if (entered < least && entry(other, number - 1).reached()) entered = number - 1;  // also valid for later calls
+    if (entered < least && entry(other, number - 1).reached()) entered = number - 1;  // spares checks in later calls
     if (entered < least) {
       if (const Awaited late = entry(other, least); !late.reached()) return late;
       entered = least;

@@ -26,7 +26,7 @@ struct Awaited {
   bool reached() const noexcept { return word == nullptr || word->load(std::memory_order_acquire) >= value; }
 };
 
-/// Ranks are those of the group. Only for the holder of the progress token.
+/// A rank is a number in the group. Token held.
 class GroupMemory final : private Tenant {
  public:
   /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
@@ -53,7 +53,8 @@ class GroupMemory final : private Tenant {
   void enter() {
     if (own_.slab == nullptr) open_slab();
   }
-  /// Looks up the slabs of the other ranks. Returns the word to wait for, or none once all are found.
+  /// Looks up the slabs of the other ranks. Returns the word to wait for before the next call; its `word` is null once
+  /// all slabs are found.
   Awaited look_around();
 
   // ---- once all ranks are found
@@ -61,7 +62,7 @@ class GroupMemory final : private Tenant {
   Slab& own() noexcept { return *own_.slab; }
   const Slab& of(int rank) const noexcept { return *slabs_[static_cast<std::size_t>(rank)]; }
   std::size_t slot_bytes() const noexcept { return slot_bytes_; }
-  /// The slot of a round; rounds alternate between two. This rank's are allocated at the first use. Throws
+  /// This rank's slot for `round`; rounds alternate between two slots. The first use allocates both. Throws
   /// Error{resource}.
   std::byte* own_slot(std::uint64_t round) {
     if (own_.slab->rounds == 0) take_rounds();
@@ -71,10 +72,10 @@ class GroupMemory final : private Tenant {
   std::byte* slot_of(int rank, std::uint64_t round) const noexcept {
     return host_state_->at(local(rank), of(rank).rounds) + (round & 1) * slot_bytes_;
   }
-  /// Rounds before this one were all played once no rank has less `gathered`.
+  /// `round`: the number of rounds so far. They have ended once the word `gathered` of every rank has reached it.
   void rounds_end_at(std::uint64_t round) noexcept { rounds_end_ = round; }
 
-  /// The slot of a one-shot call. This rank's are allocated at the first use. Throws Error{resource}.
+  /// This rank's slot for one-shot call `number`. The first use allocates this rank's Shots. Throws Error{resource}.
   std::byte* own_shot(std::uint64_t number) {
     if (own_.slab->shots == 0) own_.slab->shots = host_state_->shots().take(*this);
     last_shot_ = number;
@@ -84,7 +85,8 @@ class GroupMemory final : private Tenant {
     return (*reinterpret_cast<const Shots*>(host_state_->at(local(rank), of(rank).shots)))[number % one_shots].data();
   }
 
-  /// The packets of a call, of which there are more where it is `wide`: once own_packets() was called for it.
+  /// The packets of call `number`: most_packets_per_call if it is `wide`, else packets_per_call. own_packets()
+  /// allocates this rank's wide packets at the first use, and throws Error{resource}.
   Packet* own_packets(std::uint64_t number, bool wide) {
     if (wide && own_.slab->wide == 0) own_.slab->wide = host_state_->take(sizeof(WidePackets));
     return const_cast<Packet*>(packets_of(rank(), number, wide));
@@ -95,7 +97,7 @@ class GroupMemory final : private Tenant {
     return (*reinterpret_cast<const WidePackets*>(host_state_->at(local(rank), slab.wide)))[packet_set_of(number)]
         .data();
   }
-  /// The local address of a buffer of `rank`; `offset` as in CallLine.
+  /// The address in this process of a buffer of `rank`; `offset` as in CallLine.
   std::byte* reach(int rank, std::uint64_t offset) const noexcept {
     return host_state_->arena(local(rank)).at(offset - 1);
   }
@@ -116,9 +118,9 @@ class GroupMemory final : private Tenant {
   void add_busy(Engine& backend) { host_state_->add_busy(backend); }
   void remove_busy(const Engine& backend) noexcept { host_state_->remove_busy(backend); }
 
-  /// What a sender must wait for before call `number`: a peer that may still be reading the slot which this call is
-  /// about to reuse; nullopt if there is none. Receivers need no check, because they depend on a sender that has
-  /// waited. So no two ranks are in different calls that use the same slot.
+  /// The word that a sender must wait for before call `number`, because a peer may still read the slot that this call
+  /// reuses; nullopt if no peer does. Receivers need no check, because they wait for data of a sender that has
+  /// waited. So no two ranks are ever in different calls that use the same slot.
   std::optional<Awaited> who_is_behind(std::uint64_t number) noexcept {
     return number <= all_entered_ + most_ahead ? std::nullopt : look_who_is_behind(number);
   }
@@ -138,7 +140,7 @@ class GroupMemory final : private Tenant {
 
   // ---- writing into the buffers of others
 
-  /// How this rank writes results to `rank`, which may run on the same core or on a distant one.
+  /// Copies results into buffers of `rank`, with the kind of stores that was measured to cost less for this rank.
   Staging& pushing(int rank) noexcept { return pushing_[static_cast<std::size_t>(rank)]; }
 
   /// Marks this rank as possibly writing to peers' buffers, for the lifetime of the object. Check allowed() before
@@ -157,7 +159,7 @@ class GroupMemory final : private Tenant {
    private:
     GroupMemory& memory_;
   };
-  /// Whether a rank has cancelled, so that its buffers must not be accessed any more.
+  /// Whether a rank has cancelled its calls, so that its buffers must not be accessed any more.
   bool somebody_cancelled() const noexcept {
     for (const Slab* slab : slabs_)
       if (slab->cancelled.load(std::memory_order_relaxed) != 0) return true;
@@ -165,7 +167,8 @@ class GroupMemory final : private Tenant {
   }
 
   /// Forbids new writes to this rank's buffers and waits until the current ones end. Returns false if a peer still
-  /// writes after 50 ms and is stopped or not visible, or after 1 s. `dead`: a world rank not to wait for, -1: none.
+  /// writes after 50 ms and its process is stopped or not visible, or if a peer still writes after 1 s. `dead`: a world
+  /// rank not to wait for; -1: none.
   bool leave_alone(int dead) noexcept;
   /// Never reuses these buffers of this rank, because a peer may still write to them.
   void quarantine(const std::byte* in, const std::byte* out) noexcept;
@@ -211,11 +214,11 @@ class GroupMemory final : private Tenant {
   const std::size_t slot_bytes_;
   OwnSlab own_;
   std::vector<const Slab*> slabs_;      // by rank; null: not found yet
-  std::vector<std::uint64_t> entered_;  // by rank: the highest call that it is known to have entered
+  std::vector<std::uint64_t> entered_;  // by rank: the highest call that the rank is known to have entered
   std::uint64_t all_entered_ = 0;       // the highest call that all others are known to have entered
   int missing_;
   std::uint64_t last_shot_ = 0;   // the last call for which this rank used its shots
-  std::uint64_t rounds_end_ = 0;  // the rounds so far
+  std::uint64_t rounds_end_ = 0;  // number of rounds so far
   Awaited awaited_;
   Staging staging_;
   std::vector<Staging> pushing_;  // by rank

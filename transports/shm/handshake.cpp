@@ -23,7 +23,7 @@ namespace {
 using Nonce = std::array<std::uint8_t, 16>;
 
 constexpr Seconds handshake_time{5};  // from accept() to the caller's proof
-constexpr int accepted_at_once = 4;   // then those that are there are heard
+constexpr int accepted_at_once = 4;   // connections per serve(), so that accepted callers are served in between
 
 Digest prove(const Identity& self, MessageType type, int caller, int listener, const Nonce& of_caller,
              const Nonce& of_listener) {
@@ -46,7 +46,7 @@ bool same_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
 }
 
-// Moves the descriptors that came along to where they belong.
+// Moves the received descriptors to `places`, in the order of Carried.
 void unpack(Received& received, std::array<Descriptor*, 3> places) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -58,7 +58,7 @@ void unpack(Received& received, std::array<Descriptor*, 3> places) {
   throw Error(Code::peer_lost, "rank " + std::to_string(rank) + " cannot be met over unix sockets: " + why, rank);
 }
 
-/// The leader has closed the connection before it heard all that this rank said.
+/// The leader has closed the connection before it had read all messages of this rank.
 struct Unheard final : Error {
   explicit Unheard(int rank)
       : Error(Code::peer_lost, "rank " + std::to_string(rank) + " has closed its unix socket before it heard us",
@@ -164,7 +164,7 @@ void send_rosters(const Identity& self, std::vector<Link>& links) {
     roster.left = static_cast<std::uint32_t>(cards.size() - at - n);
     for (Link& link : links) {
       roster.to = link.card.rank;
-      // A rank that has died meanwhile is noticed by all of the others.
+      // Sending fails if that rank has died. All other ranks notice its death by themselves.
       if (link.socket && !send_cards(link.socket.fd(), roster, std::span(cards).subspan(at, n),
                                      std::span(descriptors).subspan(2 * at, 2 * n)))
         link.socket.reset();
@@ -237,7 +237,7 @@ void Listener::accept_callers(const std::vector<int>& awaited, std::vector<Link>
     }
     if (const auto oldest = half_open_.add(caller.number))
       refuse(*oldest, "too many say nothing, and it is the oldest");
-    hear(caller, awaited, arrived);  // its hello is there already, most often
+    hear(caller, awaited, arrived);  // usually the caller's hello has arrived already
   }
 }
 
@@ -253,7 +253,7 @@ void Listener::refuse(HalfOpen::Number number, const std::string& why) {
   if (found != callers_.end() && !found->finished) refuse(*found, why);
 }
 
-/// Its descriptor is closed at once: others may need it.
+/// Closes the caller's descriptor at once, because other callers may need one.
 void Listener::finish(Caller& caller) {
   half_open_.remove(caller.number);
   caller.finished = true;

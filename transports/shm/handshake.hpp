@@ -1,7 +1,7 @@
-// The handshake of a rank of a host with the one that leads, over a unix socket that lasts as long as the meeting: both
-// prove that they know the job's secret, then exchange descriptors for wake-up and death notification, and the segment.
-// When all are there, the leader tells each of them who the others are, with their descriptors: so that a host's ranks
-// make one connection each, and not one with every other.
+// The handshake between a rank and the leader of its host's ranks, over a unix socket that lasts as long as the
+// meeting. Both prove that they know the job's secret. Then they exchange descriptors for wake-up and death
+// notification, and the leader sends the segment. Once all ranks have connected, the leader sends each of them a
+// roster: the cards and descriptors of all. So a rank makes one connection, and not one to every other rank.
 //
 //     caller                               leader
 //     hello     {from, to, nonce}     ->
@@ -11,10 +11,11 @@
 //                                     <-   roster    {cards of up to 120 ranks} + their fds, several times
 //
 // A proof is an HMAC under the secret over both nonces, both ranks, the job and the message's type, so that it can be
-// neither replayed nor reflected. The descriptors are a doorbell (eventfd), which wakes the rank, and one that becomes
-// readable when the rank's process dies: a pidfd that it opened for itself, or where the kernel has none, the end of a
-// pipe whose other end it keeps. The pidfd reports the death even while a forked child lives, needs no process number
-// and works across PID namespaces. A rank has these two of every other, and no more.
+// neither replayed nor reflected. Each rank sends two descriptors. The doorbell (an eventfd) wakes the rank. The death
+// descriptor becomes readable when the rank's process dies: it is a pidfd that the rank opened for itself, or if the
+// kernel has no pidfd, the read end of a pipe whose write end the rank keeps. A pidfd reports the death even while a
+// forked child lives, needs no process number and works across PID namespaces. A rank holds at most these two
+// descriptors of each other rank.
 #pragma once
 
 #include <array>
@@ -31,22 +32,22 @@
 
 namespace tutti::shm {
 
-/// A known word in a process's memory: a peer that reads it with process_vm_readv has the right process.
+/// A word at a known address in a process. A peer that reads `value` there by process_vm_readv has the right process.
 struct Mark {
   std::uint64_t at = 0, value = 0;
 };
 
-/// What a rank tells of itself. Plain data, sent as it is.
+/// What a rank tells the others about itself. Plain data, sent byte for byte.
 struct Card {
   std::int32_t rank = -1;
   std::uint32_t spare = 0;
   std::int64_t pid = 0;         ///< in its own PID namespace
-  std::uint64_t pid_space = 0;  ///< which one that is; 0: unknown
+  std::uint64_t pid_space = 0;  ///< identifies that PID namespace; 0: unknown
   Mark mark;
-  BellName bell{};  ///< of the socket that wakes its background thread
+  BellName bell{};  ///< name of the socket that wakes its background thread
 };
 
-/// A rank that is known to have the job's secret.
+/// Another rank, which has proved that it knows the job's secret.
 struct Link {
   Card card;
   Descriptor doorbell, death;
@@ -55,47 +56,47 @@ struct Link {
 
 struct Message;
 
-/// The identity of this rank and the job, used by both sides of a handshake. The descriptors are borrowed, -1 if there
-/// is none.
+/// The identity of this rank and the job, used by both sides of a handshake. The descriptors are borrowed; -1: there is
+/// none.
 struct Identity {
   Card card;
   std::string job, secret;
   int doorbell = -1, death = -1;
-  int segment = -1;  ///< the leader's
+  int segment = -1;  ///< set on the leader only
 
   int rank() const noexcept { return card.rank; }
 };
 
-/// What a rank has after its call: a link to the leader, and the segment.
+/// The result of call(): a link to the leader, and the segment.
 struct Called {
   Link leader;
   Descriptor segment;
 };
 
-/// Connects to the leader `to`, which listens at `address`, and again if it has closed the connection before it heard
-/// this rank, as it does with the oldest of many callers. Throws Error{peer_lost} with the reason if it cannot be
-/// reached or authenticated, Error{timeout} after `until`.
+/// Connects to the leader `to`, which listens at `address`. Connects again if the leader closes the connection before
+/// it has read this rank's message, as it does with the oldest of too many callers. Throws Error{peer_lost} with the
+/// reason if the leader cannot be reached or authenticated, Error{timeout} after `until`, Error{resource}.
 Called call(const Identity& self, int to, const std::string& address, Deadline until);
 
-/// The leader tells `links` who all of them are, itself included.
+/// Called by the leader: sends to every rank of `links` the cards and descriptors of all ranks, itself included.
 void send_rosters(const Identity& self, std::vector<Link>& links);
 
-/// Waits for the leader's roster; the result has every rank of it but this one. Throws Error{peer_lost} if the leader
-/// ends first, Error{timeout} after `until`.
+/// Waits for the leader's roster and returns all ranks in it except this one. Throws Error{peer_lost} if the leader
+/// ends first, Error{timeout} after `until`, Error{resource} if this process may not have that many descriptors.
 std::vector<Link> receive_roster(const Identity& self, const Link& leader, Deadline until);
 
-/// Accepts connections. Callers that do not authenticate as one of the awaited ranks are refused and logged; a silent
-/// or malformed caller never delays the others.
+/// The leader's side: accepts connections. Callers that do not authenticate as one of the awaited ranks are refused and
+/// logged. A silent or malformed caller never delays the others. One thread at a time.
 class Listener {
  public:
-  /// Listens under a random abstract name, which disappears with this process. Throws Error{resource}.
-  /// `any_user`: callers may belong to other users, which in user namespaces may be this one.
+  /// Listens under a random abstract name, which disappears with this process. Throws Error{resource}. `self` is
+  /// borrowed. `any_user`: accepts other user ids, since a user may have another id in another user namespace.
   Listener(const Identity& self, std::size_t ranks, bool any_user);
 
   const std::string& address() const noexcept { return address_; }
 
-  /// Serves for at most `slice`; appends the ranks of `awaited` that have authenticated. False: no caller sent
-  /// anything.
+  /// Waits for at most `slice` and handles what has arrived. Appends the ranks of `awaited` that have authenticated to
+  /// `arrived`. Returns false if no caller connected or sent anything.
   bool serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived);
 
  private:

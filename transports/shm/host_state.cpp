@@ -1,12 +1,12 @@
 // Publishing, finding and freeing slabs.
 //
-// Other ranks may read a slab after its rank has left the communicator, or may not have looked for it yet. So it is
-// freed in two steps: a rank that has left marks its slab `closed` once it has found the slabs of all others; it frees
-// the slab once all others' are closed or used for another communicator, which happens only after they have seen this
-// rank's mark.
+// Other ranks may read a slab after its rank has left the communicator, or may not have looked it up yet. So a slab is
+// freed in two steps. A rank that has left marks its slab `closed` once it has found the slabs of all others. It frees
+// its slab once the slabs of all others are closed or belong to another communicator; the latter happens only after
+// their ranks have seen this rank's mark.
 //
-// A rank that follows a chain while a slab is taken out of it may get into another chain and miss what it looks for.
-// The directory's count of changes tells it to look again.
+// A rank that follows a chain while a slab is removed from it may continue in another chain and miss the slab that it
+// searches. Directory::changes then shows that it has to search again.
 #include "transports/shm/host_state.hpp"
 
 #include <unistd.h>
@@ -24,10 +24,10 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t slab_stride = 4096;
-constexpr std::size_t slabs_per_block = 16;  // that are taken from the arena together
-constexpr std::size_t most_hollowed = 64;    // slabs whose memory is given back at a time
-constexpr Seconds still_read{1.0};           // time in which other ranks see that a slab was freed
-constexpr std::size_t most_swept = 64;       // ended communicators that are looked at in one sweep
+constexpr std::size_t slabs_per_block = 16;  // slabs that are allocated together
+constexpr std::size_t most_hollowed = 64;    // slabs whose pages are returned to the system in one call
+constexpr Seconds still_read{1.0};           // time in which other ranks notice that a slab was freed
+constexpr std::size_t most_swept = 64;       // ended communicators that are checked in one sweep
 static_assert(sizeof(Slab) <= slab_stride && slab_stride % alignof(Slab) == 0);
 
 }  // namespace
@@ -71,7 +71,7 @@ void HostState::wake(std::span<const int> locals) const noexcept {
 // ---- the directory
 
 const Slab* HostState::find(int local, std::uint64_t group) const noexcept {
-  constexpr int glance = 1000;  // slabs of a chain that is not being changed, by far
+  constexpr int glance = 1000;  // far more slabs than a chain has; a chain that changes meanwhile may not end
   const Directory& all = directory(local);
   std::uint64_t at = all.head(group).load(std::memory_order_acquire);
   for (int seen = 0; at != 0 && seen < glance; ++seen) {
@@ -134,7 +134,7 @@ OwnSlab HostState::open_slab(std::uint64_t group) {
     throw;
   }
   Slab& slab = slab_at(own.at);
-  // Not as a whole: a rank that followed a chain to this memory when it was another slab's may read `group` and `next`.
+  // Leaves out `group` and `next`: a rank that came here through the chain of an earlier slab may be reading them.
   std::memset(static_cast<void*>(&slab), 0, offsetof(Slab, group));
   std::memset(static_cast<void*>(slab.packets.data()), 0, sizeof slab.packets);
   slab.closed.store(0, std::memory_order_relaxed);
@@ -167,8 +167,8 @@ bool HostState::can_go(Retired& one) const {
   });
 }
 
-// Looks at some, from where the last sweep ended, so that dropping many communicators is not quadratic. True if some
-// could go.
+// Frees the slabs of ended communicators that no rank accesses any more. Checks at most most_swept of them, from where
+// the last sweep ended, so that ending many communicators does not take quadratic time. True if it freed any.
 bool HostState::sweep() {
   bool freed = false;
   for (std::size_t left = std::min(most_swept, retired_.size()); left > 0; --left) {
@@ -197,8 +197,8 @@ void HostState::free(const OwnSlab& own) noexcept {
   last_freed_ = Clock::now();
 }
 
-// Not at once: others look at a freed slab until they have freed theirs, which would take memory for it again. True if
-// there are more.
+// Returns the pages of free slabs to the system, 1 s after the last one was freed: until other ranks have freed theirs,
+// they read the freed slab, which would allocate its pages again. True if more are left.
 bool HostState::hollow_some() {
   if (Clock::now() - last_freed_ < still_read) return false;
   for (std::size_t left = most_hollowed; left > 0 && empty_.size() > most_empty; --left) {

@@ -18,28 +18,28 @@ namespace tutti::shm {
 
 /// Another rank of the host, by local index; this rank's own entry is empty.
 struct Neighbour {
-  const RankLine* line = nullptr;  ///< in the segment; lives as long as the wire
+  const RankLine* line = nullptr;  ///< in the segment; valid as long as the wire lives
   int doorbell = -1;               ///< borrowed from the wire
   pid_t process = 0;               ///< the peer's process number as seen here
   std::uint64_t start = 0;         ///< when the process began; 0: unknown
-  int death = -1;  ///< readable once the peer has ended, borrowed from the wire; -1: process and start tell
+  int death = -1;  ///< readable once the peer has ended; borrowed from the wire; -1: check `process` and `start`
 };
 
 /// Wakes the rank that sleeps on this eventfd.
 void ring_doorbell(int fd) noexcept;
 
-/// A communicator's slab in this rank's arena, and how many bytes its rounds' slots have.
+/// A communicator's slab in this rank's arena, and whether its rounds' slots are a room.
 struct OwnSlab {
   Slab* slab = nullptr;
-  std::size_t at = 0;         ///< its offset
-  bool shares_rounds = true;  ///< whether the rounds' slots are a room, which other communicators can use
+  std::size_t at = 0;         ///< offset of the slab in the arena
+  bool shares_rounds = true;  ///< whether the rounds' slots are a room, which another communicator can take over
 };
 
-/// Threads: the holder of the progress token, except for allocate(). Lives until the wire and all allocated memory are
-/// gone.
+/// Token held, except for allocate(), which any thread may call. The wire and the backends own it together. Allocated
+/// memory keeps only the arena alive.
 class HostState {
  public:
-  /// `own` already contains its directory.
+  /// `own` must already contain its directory, at offset 0. `neighbours`: by local index. `self`: this rank's.
   HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
             bool moves_threads);
 
@@ -49,10 +49,10 @@ class HostState {
   /// Total bytes of the L3 caches of these ranks' cores; 0: unknown.
   std::size_t cache_bytes() const noexcept { return cache_bytes_; }
 
-  /// Whether a thread may be moved to another core than the kernel has chosen.
+  /// Whether tutti may move a thread from the core that the kernel has chosen to another one.
   bool moves_threads() const noexcept { return moves_threads_; }
 
-  /// Never reuses own memory that other ranks may still write to.
+  /// Never reuses this rank's block that contains `data`, because other ranks may still write to it.
   void quarantine(const std::byte* data) noexcept { own_->quarantine(data); }
 
   bool left(int local) const noexcept {
@@ -67,18 +67,19 @@ class HostState {
 
   /// Creates a zeroed slab for `group` and publishes it in the directory. Throws Error{resource}.
   OwnSlab open_slab(std::uint64_t group);
-  /// Memory that the slab has as long as it lives; zeroed. Throws Error{resource}.
+  /// Allocates zeroed memory for a slab, which is freed with the slab; returns its offset. Throws Error{resource}.
   std::size_t take(std::size_t bytes) { return own_->take(bytes); }
-  /// The rooms for Shots, and for two rounds of slots of the common size.
+  /// The rooms for Shots, and the rooms for the slots of two rounds, of room_bytes each.
   Rooms& shots() noexcept { return shots_; }
   Rooms& rounds() noexcept { return rounds_; }
   std::byte* at(int local, std::uint64_t offset) const noexcept { return arena(local).at(offset); }
 
-  /// The slab of rank `local` for `group`; null if it does not exist yet, or if the directory changed meanwhile.
+  /// The slab of rank `local` for `group`; null if it does not exist yet, or if the directory changed during the
+  /// search.
   const Slab* find(int local, std::uint64_t group) const noexcept;
   const Word& changes(int local) const noexcept { return directory(local).changes; }
 
-  /// Ends the communicator on this rank. Its memory is freed once no other rank can access it.
+  /// Ends the communicator on this rank. The memory of its slab is freed once no other rank can access it.
   void retire(const OwnSlab& own, std::vector<int> locals);
 
   // ---- backends, of which only those with calls in flight are driven
@@ -88,17 +89,17 @@ class HostState {
   bool is_busy() const noexcept { return !busy_.empty(); }
   bool drive() {
     bool moved = false;
-    for (std::size_t i = 0; i < busy_.size(); ++i) moved |= busy_[i]->progress();  // it may add and remove some
+    for (std::size_t i = 0; i < busy_.size(); ++i) moved |= busy_[i]->progress();  // may add and remove backends
     return moved;
   }
-  /// As Engine::arm(true) of all of them.
+  /// Calls Engine::arm(true) of the busy backends; false as soon as one of them returns false.
   bool arm() {
     for (std::size_t i = 0; i < busy_.size(); ++i)
       if (!busy_[i]->arm(true)) return false;
     return true;
   }
-  /// Gives back memory that is not needed; call when there is nothing to do. Bounded: true if it should be called
-  /// again.
+  /// Frees memory that is not needed. Call when there is nothing else to do. A call does a bounded amount of work;
+  /// true: call again.
   bool tidy() {
     shots_.tidy();
     rounds_.tidy();
@@ -140,7 +141,7 @@ class HostState {
   std::size_t next_retired_ = 0;  // where the next sweep begins
   std::size_t open_ = 0;          // slabs in use
   Clock::time_point last_freed_{};
-  std::vector<std::size_t> empty_, hollow_;  // offsets of free slabs; the second have no memory
+  std::vector<std::size_t> empty_, hollow_;  // offsets of free slabs; those in hollow_ have no pages
 };
 
 }  // namespace tutti::shm

@@ -1,9 +1,9 @@
 // LL (low latency, as in NCCL): every rank writes its data once, in cache lines that carry their own flag, and reads
 // the lines of the others.
 //
-// Calls rotate over several sets of lines. A set may be reused once no rank reads it, which is known for ranks that
-// have entered a later call: after an allreduce for all of them, after broadcasts by an occasional check. Cost: the
-// transfer of one cache line between cores per 56 bytes, all in parallel.
+// Calls rotate over several sets of lines. A set may be reused once no rank reads it. A rank that has entered a later
+// call reads it no more: after an allreduce a sender knows this of all ranks; after broadcasts it checks occasionally.
+// Cost: the transfer of one cache line between cores per 56 bytes, all in parallel.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {
@@ -46,7 +46,7 @@ void take_own(const ShmCall& call) noexcept {
   if (place != block) tutti::copy(place, block, call.bytes());
 }
 
-// Reduces packet by packet: no element spans two, because the payload is a multiple of every element size.
+// Reduces packet by packet: no element spans two packets, because the payload is a multiple of every element size.
 void fold(const GroupMemory& memory, const ShmCall& call, bool wide) {
   static_assert(payload_bytes % sizeof(double) == 0);
   const std::size_t begin = call.given_at(call.rank) * call.width, end = begin + call.bytes();
@@ -80,7 +80,7 @@ EngineTask play_low_latency(GroupMemory& memory, const ShmCall& call) {
   if (copies && call.gives(call.rank)) take_own(call);
   for (int other = 0; other < call.size; ++other) {
     if (!call.gives(other) || other == call.rank) continue;
-    if (wide) {  // the line tells where the packets are
+    if (wide) {  // the call line's stamp publishes Slab::wide
       co_await memory.until(memory.call_of(other, call.number).stamp, least_stamp(call.number), other);
       if (Status same = compare_calls(memory, call, other); !same.ok()) co_return same;
     }

@@ -1,14 +1,14 @@
-// Connecting the ranks of a host: each with the lowest, which leads. Through the Store, with the leader's rank in
-// front:
+// Connects the ranks of a host: each of them connects to the lowest rank, which leads. They exchange these values
+// through the Store, under keys that begin with the leader's rank:
 //
-//   at           where the leader listens
-//   absent       how many ranks have not reached the leader
-//   called/R     why rank R did not; set before it is counted
-//   result/R     what rank R can do, and a reason
-//   results      all of these together: a digit of each rank, and the first reason
+//   at           the address at which the leader listens
+//   absent       how many ranks could not reach the leader
+//   called/R     why rank R could not; set before `absent` counts rank R
+//   result/R     what rank R can do (see ability()), and a reason
+//   results      the results of all ranks: a digit per rank, and the first reason
 //
-// A value may instead be an error, which ends the meeting for all. What is asked of the store grows with the number of
-// ranks, and no more: a rank asks for two values, and the leader for one of each rank.
+// A value may instead be an error, which ends the meeting for all. The number of requests to the store is linear in the
+// number of ranks: a rank requests two values, and the leader one value of each rank.
 #include "transports/shm/meeting.hpp"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ namespace {
 // How much longer the others wait than the leader.
 constexpr Seconds grace{2.0};
 
-// How often the leader asks the store about those that have not come, whoever else calls meanwhile.
+// How often the leader asks the store about missing ranks, even while others call.
 constexpr Seconds between_looks{0.2};
 
 void throw_if_told(const std::string& value) {
@@ -98,7 +98,7 @@ class Meeting {
   Deadline later_than_leader() const {
     return rendezvous_.until == never ? never : rendezvous_.until + duration_of(grace);
   }
-  /// True for those whose processes this rank watches first.
+  /// Whether this rank watches the process of local index `of` from the start.
   bool follows(int of) const {
     const int n = static_cast<int>(members_.size()), self = static_cast<int>(local(rank_));
     return (of - self + n) % n <= most_watched;
@@ -112,7 +112,7 @@ class Meeting {
   const int rank_;
   std::vector<int> members_;
   int leader_ = 0;
-  std::size_t asked_ = 0;  // ranks of which the store was asked whether they have ended
+  std::size_t asked_ = 0;  // number of requests so far whether a rank has ended
   Identity self_;
   const std::uint64_t mark_;  // peers read it during the meeting
   Descriptor doorbell_, death_, life_, segment_file_;
@@ -148,7 +148,7 @@ void Meeting::prepare() {
   self_.death = death_.fd();
 }
 
-// The leader waits until every rank is there or has said why not, then tells them of one another.
+// The leader waits until every rank has connected or has reported why it cannot, then sends the rosters.
 void Meeting::lead() {
   std::string no_arenas;
   segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()), no_arenas);
@@ -190,21 +190,21 @@ bool Meeting::gave_up(int rank) {
   return true;
 }
 
-// Asks the store about some of the awaited ranks, and the next time about those after them.
+// Asks the store whether awaited ranks have ended: about eight of them, and about the following ones in the next call.
 void Meeting::throw_if_one_ended(const std::vector<int>& awaited) {
   constexpr std::size_t at_a_time = 8;
   for (std::size_t i = 0; i < std::min(awaited.size(), at_a_time); ++i)
     throw_if_ended(awaited[asked_++ % awaited.size()]);
 }
 
-// A rank that ends says nothing more; the store's word about it is the error.
+// If `rank` has ended and has set no value `called`, throws the error with which the store reports its end.
 void Meeting::throw_if_ended(int rank) {
   std::string how;
   if (store_.find(departure_key(rank), how))
     store_.wait_unless(key("called", rank), departure_key(rank), rendezvous_.until);
 }
 
-// The others connect to the leader. Whoever cannot is connected to none of them.
+// The other ranks connect to the leader. A rank that cannot is connected to no rank of the host.
 void Meeting::follow() {
   const std::string place = from_leader("at");
   try {
@@ -221,7 +221,7 @@ void Meeting::follow() {
   }
 }
 
-// Maps what is shared.
+// Maps the segment and the arenas.
 void Meeting::enter() {
   const int self = static_cast<int>(local(rank_));
   segment_ = Segment(std::move(segment_file_), static_cast<int>(members_.size()), self);
@@ -292,7 +292,7 @@ std::string Meeting::gathered_results() {
   return digits + " " + reason;
 }
 
-// A value of the leader's. It has a little longer than the leader, which knows who is late.
+// Waits for a value of the leader, a little longer than the leader itself waits, whose error names the late rank.
 std::string Meeting::from_leader(const std::string& name) {
   try {
     const std::string value = store_.wait_unless(key(name), departure_key(leader_), later_than_leader());
@@ -320,8 +320,8 @@ Peer Meeting::peer_of(Link& link) const {
   peer.bell = link.card.bell;
   peer.doorbell = std::move(link.doorbell);
   peer.start = peer.process > 0 ? process_start(peer.process) : 0;
-  const bool is_pidfd = !life_;                                     // and not a pipe, which nobody can open again
-  const bool lived = process_lives(peer.process, link.death.fd());  // so the number was its own when `start` was read
+  const bool is_pidfd = !life_;                                     // a pipe could not be opened again
+  const bool lived = process_lives(peer.process, link.death.fd());  // so `start` is of the same process
   if (!is_pidfd || !lived || peer.start == 0 || follows(peer.local)) peer.death = std::move(link.death);
   return peer;
 }
@@ -373,7 +373,7 @@ void Meeting::tell(const Error& error) noexcept {
 }  // namespace
 
 Met meet(const Rendezvous& rendezvous) {
-  light_barrier();  // the first call takes 10 ms in a process with several threads, and nothing with one
+  light_barrier();  // the first barrier takes 10 ms in a process with several threads, and nothing with one
   if (!rendezvous.peers.empty()) return Meeting(rendezvous).run();
   Membership alone;
   alone.rank = rendezvous.rank;

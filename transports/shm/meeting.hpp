@@ -16,8 +16,8 @@ struct Met {
   std::string reason;
 };
 
-/// Collective among rank and peers. Throws Error{resource}, the same on all of them, if the segment cannot be made;
-/// Error{timeout} naming the missing ranks.
+/// Collective among the rank and its peers; blocks. Throws Error{resource}, the same on all of them, if the segment
+/// cannot be made; Error{timeout} naming a missing rank.
 Met meet(const Rendezvous& rendezvous);
 
 }  // namespace tutti::shm

@@ -11,7 +11,7 @@ namespace tutti::shm {
 namespace {
 
 constexpr std::size_t most_descriptors = 2 * cards_at_once;
-constexpr Seconds descriptors_limit{10.0};  // for the kernel, which limits descriptors on their way by user
+constexpr Seconds descriptors_limit{10.0};  // longest wait: the kernel limits a user's descriptors in flight
 
 bool send_parts(int socket, std::span<iovec> parts, std::span<const int> descriptors) {
   msghdr header{};

@@ -35,7 +35,7 @@ struct UnixAddress {
 
 enum class MessageType : std::uint16_t { hello = 1, challenge, proof, welcome, roster };
 
-/// The format of all messages; fields that a type does not use are zero. The cards of a roster follow it.
+/// The format of all messages; fields that a type does not use keep their defaults. A roster is followed by its cards.
 struct Message {
   std::uint32_t magic = 0x75747475;
   std::uint16_t version = 4;
@@ -45,7 +45,7 @@ struct Message {
   std::array<std::uint8_t, 8> carries{};  // which descriptors are attached, in the order of Carried
   std::array<std::uint8_t, 16> nonce{};
   Digest proof{};
-  std::uint32_t cards = 0, left = 0;  // of a roster: those that follow, and those of later messages
+  std::uint32_t cards = 0, left = 0;  // of a roster: number of cards in this message, and in later messages
 };
 static_assert(std::is_trivially_copyable_v<Message> && std::is_trivially_copyable_v<Card>);
 
@@ -53,10 +53,11 @@ static_assert(std::is_trivially_copyable_v<Message> && std::is_trivially_copyabl
 using Carried = std::array<int, 3>;
 inline constexpr Carried nothing_carried = {-1, -1, -1};
 
-/// Cards in one message of a roster, which has two descriptors of each; the kernel takes up to 253.
+/// Most cards in one message of a roster. A card has two descriptors; the kernel accepts at most 253 per message.
 inline constexpr std::size_t cards_at_once = 120;
 
-/// Waits while the kernel has too many descriptors on their way, or no room. False with errno set: not sent.
+/// Blocks, for at most 10 s, while too many descriptors are in flight or the socket is full. Returns false with errno
+/// set if the message was not sent.
 bool send_message(int socket, Message message, const Carried& carried = nothing_carried);
 bool send_cards(int socket, Message message, std::span<const Card> cards, std::span<const int> descriptors);
 
@@ -67,9 +68,9 @@ struct Received {
   std::vector<Descriptor> descriptors;
 };
 
-/// Does not wait; the kernel drops descriptors beyond `most_descriptors`. `unheard`: the other side has closed the
-/// connection and not read all that was sent. `truncated`: not all descriptors came, or this process may not have so
-/// many.
+/// Does not block. The kernel drops descriptors beyond `most_descriptors`. Kind `unheard`: the peer closed the
+/// connection before it had read all that was sent. Kind `truncated`: descriptors were dropped, or this process may not
+/// have so many.
 Received receive_message(int socket, std::size_t most_descriptors = 2 * cards_at_once);
 
 }  // namespace tutti::shm

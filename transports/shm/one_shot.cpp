@@ -1,6 +1,6 @@
 // One shot: every rank copies its data into a slot of its own and publishes the call; then it reads what it needs from
-// the others' slots. Calls rotate over several slots, so that a sender need not check at every call that all have
-// finished, and because lines just written are slow to read from another core's L1 cache.
+// the others' slots. Calls rotate over several slots, for two reasons: a sender need not check at every call whether
+// all ranks have finished, and a line that was just written is slow to read from another core's L1 cache.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {

@@ -9,7 +9,7 @@
 
 namespace tutti::shm {
 
-/// One cause. The only memory in the segment with several possible writers: the rank that claims it writes it.
+/// One cause. Several ranks may try to write it; the rank that claims the slot does.
 struct PoisonSlot {
   enum State : std::uint32_t { empty, claimed, published };
   std::atomic<std::uint32_t> state{empty};
@@ -22,9 +22,9 @@ struct PoisonSlot {
   bool read(Cause& why) const noexcept;
 };
 
-/// A slot per local rank for causes that its end is for all communicators, so that a second failure is reported too.
-/// Other causes (about a rank elsewhere or none, or for one communicator) share the remaining slots in order of
-/// arrival, each once.
+/// Each local rank has a slot for the cause that ends all communicators because of this rank. So the failure of a
+/// second rank is reported too. All other causes (about a rank of another host, about no rank, or for one communicator)
+/// share the remaining slots in order of arrival. Each cause is recorded once.
 class PoisonTable {
  public:
   static constexpr int shared_slots = 64;
@@ -33,14 +33,14 @@ class PoisonTable {
   PoisonTable(std::atomic<std::uint32_t>& changes, std::span<PoisonSlot> slots, int ranks) noexcept
       : changes_(&changes), slots_(slots), ranks_(ranks) {}
 
-  /// Posts `why`; `local` is the culprit's local index, -1 for others. Returns the slot that holds a cause about that
-  /// culprit, -1 if all are taken; `first` is set if this call wrote it.
+  /// Posts `why`; `local` is the culprit's local index, -1 if it has none. Returns the slot that holds this cause, or
+  /// another cause about this local rank; -1 if all slots are taken. `first`: whether this call wrote the slot.
   int post(const Cause& why, int local, bool& first) noexcept;
 
   bool read(int slot, Cause& why) const noexcept { return slots_[static_cast<std::size_t>(slot)].read(why); }
   int slots() const noexcept { return static_cast<int>(slots_.size()); }
 
-  /// Incremented with every published cause: the only word that a polling rank reads.
+  /// Incremented with every published cause. A rank that polls the record reads only this word.
   std::uint32_t changes() const noexcept { return changes_->load(std::memory_order_acquire); }
 
  private:

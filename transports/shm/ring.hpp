@@ -12,10 +12,10 @@
 // All four are seq_cst, so they have one total order. If (2) misses the new index, then (2) precedes (3), hence (1)
 // precedes (4), and (4) sees the flag: the mover rings the doorbell. If (4) misses the flag, then (4) precedes (1),
 // hence (3) precedes (2), and (2) sees the index: the sleeper stays awake. With weaker orders both stores could wait in
-// store buffers while both loads read old values, and the sleeper would never wake. The doorbell (an eventfd) is
-// drained only before the rings are read again, so that read sees every index moved before the doorbell was rung. An
-// unneeded ring costs one early wake-up. These are seq_cst stores and not fences, because TSan understands them; on x86
-// both are one locked instruction.
+// store buffers while both loads read old values, and the sleeper would never wake. The sleeper drains the doorbell (an
+// eventfd) only before it reads the rings again, so it then sees every index that moved before the doorbell was rung.
+// Ringing the doorbell without need costs one early wake-up. The code uses seq_cst stores and not fences, because TSan
+// understands these stores; on x86 both are one locked instruction.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class RingWriter {
   RingWriter(RingIndices& indices, std::byte* mirrored, std::size_t capacity) noexcept
       : indices_(&indices), data_(mirrored), capacity_(capacity) {}
 
-  /// Copies as much of `from` as fits without publishing it; returns the number of bytes.
+  /// Copies as much of `from` as fits into the ring, without publishing it; returns the number of bytes copied.
   std::size_t put(ConstBytes from) noexcept {
     if (room() < from.size()) seen_tail_ = indices_->tail.load(std::memory_order_acquire);
     const std::size_t bytes = std::min(room(), from.size());
@@ -95,7 +95,7 @@ class RingReader {
   /// All data that are published and not yet consumed, contiguous.
   ConstBytes peek() noexcept {
     const std::uint64_t head = indices_->head.load(std::memory_order_acquire);
-    // A head beyond the ring is corruption by a peer; never read past the mapping because of it.
+    // If a peer has corrupted the head, it may be beyond the ring: limit the size to the mapping.
     const std::size_t bytes = std::min(static_cast<std::size_t>(head - next_), capacity_);
     return {data_ + (next_ & (capacity_ - 1)), bytes};
   }

@@ -6,13 +6,13 @@
 namespace tutti::shm {
 namespace {
 
-constexpr std::size_t none = 0;          // the directory is at the start of the arena
-constexpr int most_asked = 16;           // tenants that are asked for their room before a new one is taken
-constexpr std::size_t most_shrunk = 64;  // tenants that are asked in one tidying
+constexpr std::size_t none = 0;          // not the offset of a room: the directory is there
+constexpr int most_asked = 16;           // tenants that are asked for their room before a new room is allocated
+constexpr std::size_t most_shrunk = 64;  // calls of take_from_idle() in one shrink()
 
 }  // namespace
 
-// Asks the tenants that have their rooms longest. Who is busy is asked last the next time.
+// Asks tenants to give up their room, from the front of let_. A tenant that needs its room moves to the end.
 std::size_t Rooms::take_from_idle() noexcept {
   for (int asked = 0; asked < most_asked && !let_.empty(); ++asked) {
     const auto [tenant, room] = let_.front();

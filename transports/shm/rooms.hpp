@@ -1,4 +1,4 @@
-// Rooms: the memory of larger calls in a rank's arena, which its communicators take from one another.
+// Rooms: blocks of a rank's arena for larger calls. A communicator can take over the room of an idle one.
 #pragma once
 
 #include <cstddef>
@@ -9,33 +9,33 @@
 
 namespace tutti::shm {
 
-/// Has a room, and tells when it needs it no more.
+/// The user of a room, which knows whether the room is still needed.
 class Tenant {
  public:
-  /// Gives the room up if no rank of the communicator will access it any more; true if it did.
+  /// If no rank of the communicator will access the room any more, releases it and returns true; else returns false.
   virtual bool gives_up(std::size_t room) noexcept = 0;
 
  protected:
   ~Tenant() = default;
 };
 
-/// Rooms of one size. A communicator keeps its room after the call, for the next one; beyond `most_kept` rooms, new
-/// ones are taken from communicators that are idle, and idle ones are given back to the system. Threads: the holder of
-/// the progress token.
+/// Rooms of one size. A communicator keeps its room after a call, for its next call. Once `most_kept` rooms are in use,
+/// take() first tries to take over the room of an idle communicator, and tidy() returns idle rooms to the system.
+/// Token held.
 class Rooms {
  public:
   static constexpr std::size_t most_kept = 8;
 
   Rooms(Arena& arena, std::size_t bytes) : arena_(arena), bytes_(bytes) {}
 
-  /// A room's offset in the arena; not zeroed. Throws Error{resource}.
+  /// Returns the offset of a room in the arena; the room is not zeroed. Throws Error{resource}.
   std::size_t take(Tenant& tenant);
-  /// `tenant` ends. Its room, if it has one, stays in use until put_back().
+  /// Forgets `tenant`, which ends. Its room, if it has one, stays in use until put_back().
   void leave(const Tenant& tenant) noexcept;
-  /// A room that nobody accesses any more.
+  /// Takes back a room that no rank accesses any more.
   void put_back(std::size_t room) noexcept;
 
-  /// Gives back what is more than `most_kept`, as far as it is idle.
+  /// Returns rooms beyond `most_kept` to the system, if they are idle.
   void tidy() noexcept {
     if (let_.size() + empty_.size() > most_kept) shrink();
   }
@@ -50,7 +50,7 @@ class Rooms {
 
   Arena& arena_;
   const std::size_t bytes_;
-  std::list<Lease> let_;  // the longest first
+  std::list<Lease> let_;  // rooms in use; take_from_idle() tries them from the front
   std::vector<std::size_t> empty_;
 };
 

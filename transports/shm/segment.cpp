@@ -43,7 +43,7 @@ struct Header {
 
 std::size_t round_up(std::size_t value, std::size_t to) noexcept { return (value + to - 1) / to * to; }
 
-// Growing a file beyond the limit would raise SIGXFSZ.
+// The limit on file sizes in this process. Growing a file beyond it would raise SIGXFSZ.
 std::size_t largest_file() noexcept {
   rlimit files{};
   const bool known = ::getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
@@ -69,7 +69,7 @@ std::size_t arena_within(const Layout& layout, std::size_t bytes) noexcept {
                                   "): make room there, set TUTTI_SHM_BYTES lower or TUTTI_SHM_DIR elsewhere");
 }
 
-// Sets the size of the sparse file. File systems have limits of their own, so arenas become smaller until it fits.
+// Sets the size of the sparse file. File systems limit the size of a file, so arenas are halved until the file fits.
 void set_size(int fd, Layout& layout, const std::string& where) {
   while (::ftruncate(fd, static_cast<off_t>(layout.bytes())) != 0) {
     if (layout.arena == 0) does_not_fit("the segment", layout.bytes(), where, errno);
@@ -102,7 +102,8 @@ Descriptor make_memfd(Layout& layout) {
   return file;
 }
 
-// All indices are reserved at once: file systems that cannot reserve write, and rings share the pages of indices.
+// All indices are reserved at once, because a page has indices of several rings: on file systems that cannot reserve
+// memory, reserve_file() writes, and must not do so while another rank uses the page.
 Descriptor make_file(Layout& layout, const std::string& folder) {
   Descriptor file = make_nameless_file(folder);
   if (!file)
@@ -184,7 +185,7 @@ Segment::Segment(Descriptor file, int ranks, int self)
   const bool whole = ::pread(fd(), &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header);
   layout_ = {static_cast<std::uint32_t>(ranks), header.capacity, header.arena};
   indices_reserved_ = header.indices_reserved != 0;
-  // The limits keep the layout's sums from going round.
+  // The limits prevent an overflow in the sums of Layout.
   if (!whole || header.magic_word != magic || header.ranks != layout_.ranks || !std::has_single_bit(header.capacity) ||
       header.capacity % page_bytes() != 0 || header.capacity > std::max(largest_ring, page_bytes()) ||
       header.arena > mappable || header.arena % huge_page != 0 || ::fstat(fd(), &info) != 0 ||
@@ -312,7 +313,7 @@ void Segment::tell(int to, Told what) noexcept {
   byte.store(byte.load(std::memory_order_relaxed) | what, std::memory_order_seq_cst);
 }
 
-// The indices of the rings to a rank are together, so that it looks at few pages.
+// The indices of all rings to one rank are adjacent, so that the rank polls few pages.
 RingIndices& Segment::indices(int from, int to) noexcept {
   auto* const all = reinterpret_cast<RingIndices*>(head_ + layout_.indices_at());
   return all[static_cast<std::size_t>(to) * layout_.ranks + static_cast<std::size_t>(from)];

@@ -1,7 +1,7 @@
-// The file that the ranks of a host share: how it is made, its layout, and this rank's mapping of its lines and rings.
+// The segment: the file that the ranks of a host share. Creates it, defines its layout, and maps its head and rings.
 //
-// It is sparse. Its head is there from the start; rings get their memory when a pair of ranks first talks, and arenas
-// when something is allocated (see arena.hpp). Both reserve it first, so that a shortage is an error there.
+// The file is sparse. Its head has memory from the start. A ring gets memory when a rank first writes to another, and
+// an arena when a block is allocated (arena.hpp). Both reserve the memory first, so a shortage is an error there.
 #pragma once
 
 #include <atomic>
@@ -20,19 +20,20 @@ namespace tutti::shm {
 /// State that a rank publishes about itself.
 struct RankLine {
   alignas(line_bytes) std::atomic<Sleep> sleep{Sleep::awake};
-  std::atomic<std::uint32_t> left{0};    ///< 1: ended normally
-  std::atomic<std::uint32_t> opened{0};  ///< rings that others have opened to this rank; they count
+  std::atomic<std::uint32_t> left{0};    ///< 1: the rank has ended normally
+  std::atomic<std::uint32_t> opened{0};  ///< number of rings that others have opened to this rank, counted by them
 };
 
-/// What a rank has told another one, in a byte of which it is the only writer.
+/// The bits of the byte from one rank to another, which only the first rank writes.
 enum Told : std::uint8_t {
-  opened_ring = 1,  ///< its ring to that rank is open
-  waits = 2,        ///< it waits for a ring of that rank: if that leaves, wake it
+  opened_ring = 1,  ///< the first rank has opened its ring to the second
+  waits = 2,        ///< the first rank waits for a ring from the second, which must wake it when leaving
 };
 
-/// Layout in order: header, poison record, a line per rank, the ranks that have left, for each rank a byte per other
-/// rank (Told), from a page boundary on the indices of each ring, by the rank that reads it, the rings, by the rank
-/// that writes them, and the arenas. The table of indices has rings from a rank to itself, for simple arithmetic.
+/// The order in the file: the header; the poison record; a RankLine per rank; the list of ranks that have left; for
+/// each rank a byte per other rank (Told); from a page boundary on, the indices of the rings, by reading rank; the
+/// rings, by writing rank; the arenas. The indices include unused ones from a rank to itself, which makes the
+/// arithmetic simple.
 struct Layout {
   std::uint32_t ranks = 0;
   std::uint64_t capacity = 0;  ///< bytes of one ring: a power of two, at least a page
@@ -51,12 +52,12 @@ struct Layout {
   std::size_t bytes() const noexcept;
 };
 
-/// Rings as large as the setting shm_bytes allows a rank, but at least of a page; arenas as large as the host's memory.
-/// If there are none, `no_arenas` is set to a clause.
+/// Plans rings as large as the setting shm_bytes allows, between a page and 1 MiB, and arenas of at most the host's
+/// memory. If there can be no arenas, sets `no_arenas` to the reason, as a clause.
 Layout plan_layout(const Settings& settings, int ranks, std::string& no_arenas);
 
-/// Creates the file, with memory for its head: a sealed memfd, or if that is refused an unlinked file in the setting
-/// shm_dir. Throws Error{resource} naming the size and the place.
+/// Creates the file, with memory for its head: a sealed memfd, or if that is refused, an unlinked file in the folder of
+/// the setting shm_dir. Throws Error{resource} naming the size and the place. `no_arenas`: as for plan_layout().
 Descriptor make_segment(const Settings& settings, int ranks, std::string& no_arenas);
 
 /// Whether memfd_create works; else sets `error` to its errno. TUTTI_TEST_NO_MEMFD disables it for tests.
@@ -76,9 +77,9 @@ class Segment {
   int fd() const noexcept { return file_.fd(); }
   std::size_t capacity() const noexcept { return layout_.capacity; }
 
-  /// Reserves and maps the ring to `to`, and tells that rank of it; once. Throws Error{resource}.
+  /// Reserves and maps the ring to `to`, and informs that rank. Call once per rank. Throws Error{resource}.
   RingWriter open_writer(int to);
-  /// Maps the ring from `from`, once it is open; once. Throws Error{resource}.
+  /// Maps the ring from `from`, which must be open. Call once per rank. Throws Error{resource}.
   RingReader open_reader(int from);
   bool is_open(int from) const noexcept {
     return (told(from, self_).load(std::memory_order_acquire) & opened_ring) != 0;
@@ -90,10 +91,10 @@ class Segment {
 
   RankLine& line(int rank) noexcept;
   PoisonTable poison() noexcept;
-  /// This rank leaves; and the number of those that have left, which rises after their lines say so.
+  /// leave() records that this rank leaves. leavers(): how many ranks have left; grows after RankLine::left is set.
   void leave() noexcept;
   std::uint32_t leavers() const noexcept;
-  /// The n-th that has left, its local index; -1: not written yet, or no index of a rank.
+  /// The local index of the n-th rank that has left, n from 0; -1: not written yet, or not the index of a rank.
   int leaver(std::uint32_t n) const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The settings of shm.
+// The settings of the provider "shm".
 #pragma once
 
 #include "tutti/settings.hpp"

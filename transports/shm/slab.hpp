@@ -1,9 +1,9 @@
 // The memory in a rank's arena that the other ranks of a communicator read: the directory that locates slabs, and the
 // slabs.
 //
-// Every word has one writer, the rank that owns the arena; those of calls only grow while the slab belongs to one
-// communicator. Words are stored with release after the data that they announce, and loaded with acquire. Memory that
-// was a slab is used for slabs alone from then on, because a rank that follows a chain may still read it.
+// Every word has one writer, the rank that owns the arena. The words about calls only grow while the slab belongs to
+// one communicator. Words are stored with release after the data that they announce, and loaded with acquire. Memory
+// that was a slab is reused only for slabs, because a rank that follows a chain may still read it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tutti::shm {
 using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
-/// Where a rank's slabs are: chains by the communicator's number, linked through the slabs. At the start of the arena.
+/// Locates a rank's slabs: a hash table by the communicator's id, whose chains link the slabs. At the arena's start.
 struct Directory {
   Word changes{0};                ///< slabs that were published or withdrawn so far
   std::array<Word, 511> heads{};  ///< offsets of each chain's first slab; 0: none
@@ -28,7 +28,7 @@ struct Directory {
 };
 static_assert(sizeof(Directory) <= 4096);
 
-/// A call as its rank made it; published before anything else about the call.
+/// The arguments of a call on the rank that owns the slab. Storing `stamp` publishes the other members.
 struct CallLine {
   alignas(line_bytes) Word stamp{0};  ///< see stamp_of()
   std::uint64_t signature = 0;
@@ -36,7 +36,7 @@ struct CallLine {
   std::uint64_t way = 0;          ///< as in ShmCall
   std::uint64_t in = 0, out = 0;  ///< in play_meeting() and CMA: offsets in the arena, plus 1; 0: not accessible
   std::uint64_t at = 0;           ///< for CMA: the address of the root's buffer in the root's process; else 0
-  int core = -1;                  ///< for the root of a scatter of large blocks, set in play_meeting(); else -1
+  int core = -1;                  ///< the root's core in a scatter of large blocks, set by play_meeting(); else -1
 };
 
 static_assert(sizeof(CallLine) == line_bytes);
@@ -49,22 +49,22 @@ struct Packet {
 static_assert(sizeof(Packet) == 64);
 
 inline constexpr std::size_t packets_per_call = 4;        ///< in the slab, for calls of usual size
-inline constexpr std::size_t most_packets_per_call = 20;  ///< in memory that a named "ll" adds
+inline constexpr std::size_t most_packets_per_call = 20;  ///< in memory allocated when the caller names "ll"
 inline constexpr std::size_t few_bytes = packets_per_call * sizeof(Packet::payload);
 inline constexpr std::size_t low_latency_bytes = most_packets_per_call * sizeof(Packet::payload);
-inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< largest contribution to one shot
-inline constexpr std::size_t one_shots = 8;                       ///< slots of one shot, used by call number
-inline constexpr std::size_t packet_sets = 8;                     ///< by call number
-inline constexpr std::size_t call_lines = 8;                      ///< by call number
-/// How many calls a sender may be ahead of the others. It is two less than the number of slots, because a rank inside a
-/// call still uses that call's slot, and a receiver writes its line before it has heard from a sender.
+inline constexpr std::size_t shot_bytes = std::size_t{32} << 10;  ///< largest contribution of a rank to a one-shot call
+inline constexpr std::size_t one_shots = 8;                       ///< slots of the one-shot engine, by call number
+inline constexpr std::size_t packet_sets = 8;                     ///< sets of packets, by call number
+inline constexpr std::size_t call_lines = 8;                      ///< call lines, by call number
+/// How many calls a sender may be ahead of the other ranks. It is two less than the number of slots, for two reasons: a
+/// rank inside a call still uses that call's slot, and a receiver writes its call line before it waits for a sender.
 inline constexpr std::uint64_t most_ahead = 6;
 static_assert(most_ahead + 2 <= std::min({one_shots, packet_sets, call_lines}));
-inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< maximum bytes of a round's piece
+inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< bytes of a round's slot in a room
 
-/// Bytes of a round's slot, in which successive pieces use different places. A line that another core holds in its
-/// cache is slow to write, so the slots of the world communicator (two rounds of all ranks together) exceed the caches.
-/// Other communicators get only what they need. With up to eight ranks a slot holds two pieces.
+/// Bytes of a round's slot. Successive pieces use different places in it, because a line that another core holds in its
+/// cache is slow to write. So the slots of the world communicator (two rounds of all ranks together) exceed the caches;
+/// with up to eight ranks, such a slot holds at least two pieces of room_bytes. Others have slots of room_bytes.
 constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   constexpr std::uint64_t world = 1;
   constexpr std::size_t all = std::size_t{2} << 20, page = 4096;
@@ -72,34 +72,34 @@ constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   return group == world ? std::max(each, std::clamp(2 * each, room_bytes, 2 * room_bytes)) : room_bytes;
 }
 
-/// What a communicator has in a rank's arena from its first call on; small, since there may be thousands. What only
-/// larger calls need lies elsewhere in the arena: at the offsets below, which are 0 where there is none.
+/// The memory of a communicator in a rank's arena from its first call on. It is small, since there may be thousands.
+/// Memory for larger calls is elsewhere in the arena, at the offsets `rounds`, `shots` and `wide`; 0: there is none.
 struct Slab {
   std::array<CallLine, call_lines> calls;  ///< by call number
-  alignas(line_bytes) Word staged{0};      ///< rounds for which this rank's data are in its slot
-  Word folded{0};                          ///< rounds for which this rank's share of the result is in a slot
-  Word gathered{0};                        ///< rounds from which this rank has nothing more to read
-  alignas(line_bytes) Word finished{0};    ///< larger calls in which this rank accesses no other rank's memory any more
+  alignas(line_bytes) Word staged{0};      ///< number of rounds for which this rank's data are in its slot
+  Word folded{0};                          ///< number of rounds for which this rank has reduced or read its part
+  Word gathered{0};                        ///< number of rounds from which this rank has nothing more to read
+  alignas(line_bytes) Word finished{0};    ///< last larger call in which this rank is done with peers' memory
   alignas(line_bytes) Word cancelled{0};   ///< 1: this rank's buffers must not be accessed
-  Word never{0};                           ///< stays 0
-  std::uint64_t rounds = 0;                ///< the two rounds' slots; published by the first `staged`
-  std::uint64_t shots = 0;                 ///< Shots; published by the stamp of the call that uses them
-  std::uint64_t wide = 0;                  ///< WidePackets; published likewise
-  alignas(line_bytes) Word touching{0};    ///< 1: this rank may be writing to another's buffer
-  alignas(line_bytes) Word group{0};       ///< the communicator; 0: free
+  Word never{0};                           ///< stays 0, so that a wait for it never ends
+  std::uint64_t rounds = 0;                ///< offset of the two rounds' slots; published by the first `staged`
+  std::uint64_t shots = 0;                 ///< offset of Shots; published by the stamp of the call that uses them
+  std::uint64_t wide = 0;                  ///< offset of WidePackets; published in the same way
+  alignas(line_bytes) Word touching{0};    ///< 1: this rank may be writing to another rank's buffer
+  alignas(line_bytes) Word group{0};       ///< the communicator's id; 0: the slab is free
   Word next{0};                            ///< offset of the next slab of the chain
   Word closed{0};  ///< 1: this rank has left the communicator, and has found the slabs of all the others
   alignas(line_bytes) std::array<std::array<Packet, packets_per_call>, packet_sets> packets;
 };
 static_assert(sizeof(Slab) <= 4096, "a page");
 
-/// The packets of calls that have more than a slab has.
+/// The packets of calls that need more than packets_per_call.
 using WidePackets = std::array<std::array<Packet, most_packets_per_call>, packet_sets>;
 /// The slots of one-shot calls, by call number.
 using Shots = std::array<std::array<std::byte, shot_bytes>, one_shots>;
 
-/// Where the packets of call `number` are. Successive calls use distant sets: a processor that fetches lines ahead
-/// would take those of the next call from their writer.
+/// The index of the packet set of call `number`. Successive calls use distant sets, because a core that prefetches the
+/// following lines would take the lines of the next call from their writer.
 constexpr std::size_t packet_set_of(std::uint64_t number) noexcept { return number * 5 % packet_sets; }
 
 /// Stamp of a call: 48 bits of its number, 16 bits of a hash of what all ranks must agree on.

@@ -1,8 +1,8 @@
-// Staging: writes data that another core reads next, into memory that it has read before.
+// Staging: writes data for another core into memory that the other core has read before.
 //
 // If the two cores share no cache, taking back such lines can dominate the cost, as each one is requested separately.
 // Non-temporal stores avoid that, but the reader then loads from memory. The better way depends on where both processes
-// run at the moment, so both are timed now and then.
+// run at the moment, so both ways are timed from time to time.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Two-copy: the buffers pass piece by piece through two slots of each rank.
 //
 // In round k a rank stages the part of its piece k that others need, and then takes what it needs of piece k - 1. In an
-// allreduce, and in a reduce of many ranks, taking means reducing its own share of the piece, to its output and to a
-// slot for the others. At the beginning of round k it gathers the others' shares of piece k - 2. So a rank waits only
-// for work of the previous round. Rounds are counted over all calls of the communicator:
+// allreduce, and in a reduce of many ranks, to take means to reduce its own share of the piece, to its output and to a
+// slot for the others. At the beginning of round k the rank gathers the others' shares of piece k - 2. So a rank waits
+// only for work of the previous round. Rounds are counted over all calls of the communicator:
 //
 //   staged     round k may be staged once all ranks that take from this one have folded round k - 2 (the same slot)
 //   folded     round k may be folded once all ranks that gather from this one have gathered round k - 2
@@ -36,8 +36,8 @@ bool folds_in_shares(const ShmCall& call) noexcept {
 }
 
 // Maximum bytes in a rank's slot per round. All ranks' slots together stay in the caches. If only one rank sends or
-// receives, pieces are small so that receivers start early, unless many ranks would share cores and be scheduled in
-// every round for little data.
+// receives, pieces are small, so that receivers start early. In a scatter among many ranks, pieces are larger, because
+// ranks that share cores would be scheduled in every round for little data.
 std::size_t slot_bytes(const ShmCall& call) noexcept {
   constexpr std::size_t least = std::size_t{32} << 10, most = std::size_t{128} << 10;
   const auto early = [&](std::size_t pieces) { return std::clamp(call.bytes() / pieces, least, most); };
@@ -65,13 +65,13 @@ std::size_t piece_count(const ShmCall& call) noexcept {
   return (each + unit - 1) / unit * unit;  // at most `most`, which is a multiple of the unit too
 }
 
-// A rank's moves in one call, whose first round is 0.
+// What a rank copies and reduces in the rounds of one call, which are numbered from 0.
 class Rounds {
  public:
   Rounds(GroupMemory& memory, const ShmCall& call) : memory_(memory), call_(call), piece_(piece_count(call)) {}
 
-  // Another rank that may still read the previous content of this round's slot; nullopt if there is none. In the first
-  // two rounds of a call the content is an earlier call's, at an unknown place in the slot.
+  // The word to wait for while another rank may still read the previous content of this round's slot; nullopt if none
+  // does. In the first two rounds of a call that content is an earlier call's, at an unknown place in the slot.
   std::optional<Awaited> who_needs_slot(std::uint64_t round) const {
     const std::uint64_t before = call_.round + round - std::min<std::uint64_t>(call_.round + round, 1);
     for (int other = 0; other < call_.size; ++other) {
@@ -110,7 +110,7 @@ class Rounds {
     if (folds_in_shares(call_)) return fold_share(round, piece);
     const bool blocks = call_.blocks_given() > 1;
     const auto from = [&](int other) {
-      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);  // bytes of a fold
+      if (other == call_.rank) return at(call_.given(), call_.given_at(other) + piece.at);  // only to reduce
       const std::byte* const slot = slot_of(other, round);
       return at(slot, blocks ? static_cast<std::size_t>(call_.rank) * piece.count : 0);
     };
@@ -123,14 +123,14 @@ class Rounds {
     }
   }
 
-  // Whether the rank copies its own block after it has published its staged data, while the others begin to read,
-  // instead of while staging. An allgather stages the same bytes, which are still in the L1 cache if they are few.
+  // Whether the rank copies its own block only after it has published its staged data, while the others begin to read;
+  // else it does so while staging. An allgather stages the same bytes, which are still in the L1 cache if they are few.
   bool keeps_when_told() const noexcept {
     return call_.kind == Kind::alltoall ||
            (call_.kind == Kind::allgather && call_.size == 2 && piece_ * call_.width <= small_piece);
   }
 
-  // Copies the rank's own block, which is in no slot.
+  // Copies this round's piece of the rank's own block, which passes through no slot.
   void keep(std::uint64_t round) const noexcept {
     const Part piece = piece_of(round);
     const std::byte* const from = at(call_.in, call_.given_at(call_.rank) + piece.at);
@@ -214,15 +214,15 @@ class Rounds {
   const std::size_t piece_;
 };
 
-// The root of a scatter copies as much as all others together and should have a core of its own. For large blocks, that
-// is worth moving the ranks that share its core twice.
+// The root of a scatter copies as much as all others together and should have a core of its own. For large blocks it
+// pays to move the ranks that share its core away, and back afterwards.
 bool wants_core_alone(const GroupMemory& memory, const ShmCall& call) noexcept {
   constexpr std::size_t large = std::size_t{512} << 10;
   return memory.moves_threads() && call.kind == Kind::scatter && call.bytes() >= large;
 }
 
-// If ranks share cores, moves this thread from the core `busy` to another one; later, the next tick of a waiting rank
-// may move it back (setting home_cores). Returns the thread to move back, or 0 if it was not moved.
+// If ranks share cores, moves this thread from the core `busy` to another one. With the setting home_cores, the thread
+// may move back earlier, while it waits. Returns the thread to move back, or 0 if it was not moved.
 pid_t leave_core(int busy, const ShmCall& call) {
   if (busy < 0 || sched_getcpu() != busy) return 0;
   std::vector<int> others = allowed_cores();

@@ -24,7 +24,7 @@ namespace {
 // Large writes are published, and large reads free space, in pieces of this size, so that both sides copy in parallel.
 constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 
-// The goodbye of a rank that has left and has never written to this one.
+// The goodbye frame that this rank assumes of a rank that has left without ever writing to it.
 constexpr std::size_t last_bytes = sizeof(stream::Frame);
 ConstBytes last_words() noexcept {
   static const stream::Frame frame = [] {
@@ -54,7 +54,7 @@ ShmWire::ShmWire(Membership membership, TransportListener& listener)
   own_ = &membership_.segment.line(local_index(membership_.rank));
   reported_.resize(static_cast<std::size_t>(poison_.slots()));
   by_local_.resize(membership_.members.size(), nullptr);
-  for (auto* const some : {&readers_, &writers_}) some->reserve(membership_.peers.size());  // nothing may fail later
+  for (auto* const some : {&readers_, &writers_}) some->reserve(membership_.peers.size());  // push_back() cannot throw
   for (Peer& peer : membership_.peers) {
     auto& end = *ends_.emplace_back(std::make_unique<End>());
     end.peer = std::move(peer);
@@ -89,7 +89,7 @@ std::unique_ptr<Backend> ShmWire::make_backend(const Group& group) {
   if (!host_state_ || group.size() < 2 || group.size() > most_ranks) return nullptr;
   std::vector<int> locals;
   for (const int member : group.members) locals.push_back(local_index(member));
-  Shared least = Shared::own_memory;  // the same on all ranks, because all know about each
+  Shared least = Shared::own_memory;  // the same on all ranks, because all have the same table
   for (const int local : locals)
     least = local < 0 ? Shared::nothing : std::min(least, membership_.shared[static_cast<std::size_t>(local)]);
   if (least == Shared::nothing) return nullptr;
@@ -115,13 +115,13 @@ std::string ShmWire::describe(int to) const {
 
 // ---- opening rings
 
-// Aborts and goodbyes open no ring.
+// Whether aborts and goodbyes are written to `to`: they open no ring unless the poison record is full.
 bool ShmWire::open(int to) const noexcept {
   const End* const end = by_rank_[static_cast<std::size_t>(to)];
   return end && (end->writes || opens_all_);
 }
 
-// A rank that has left needs none: whoever writes to it hears its last words.
+// Opens no ring to a rank that has left; this rank then receives its last words instead.
 bool ShmWire::open_ring(End& to) noexcept {
   if (to.line->left.load(std::memory_order_acquire) != 0) hear_last_words(to);
   if (ring_failed_ || to.silent) return false;
@@ -161,18 +161,19 @@ void ShmWire::open_new_rings() noexcept {
   }
 }
 
-// A rank that has left says so on its rings. Who waits for one that has never written to it reads that in its line.
+// A rank that leaves writes a goodbye to each of its open rings. Ranks that wait for it and have no such ring learn of
+// its end here.
 void ShmWire::hear_leavers() noexcept {
   for (const std::uint32_t now = membership_.segment.leavers(); seen_leavers_ < now; ++seen_leavers_) {
     const int local = membership_.segment.leaver(seen_leavers_);
-    if (local < 0) return;  // about to be written, unless its rank was killed just then
+    if (local < 0) return;  // that rank is about to write its index, unless it was killed just then
     if (End* const end = by_local_[static_cast<std::size_t>(local)]; end && end->asks) hear_last_words(*end);
   }
 }
 
 void ShmWire::hear_last_words(End& of) noexcept {
   if (of.reads || of.silent || of.dropped) return;
-  if (membership_.segment.is_open(of.peer.local)) return;  // it has written just before
+  if (membership_.segment.is_open(of.peer.local)) return;  // it has written before it left
   of.silent = true;
   readers_.push_back(&of);
 }
@@ -325,7 +326,7 @@ void ShmWire::close(Deadline /*until*/) noexcept {
       ring_doorbell(end->peer.doorbell.fd());
   const std::size_t n = by_local_.size(), self = static_cast<std::size_t>(local_index(membership_.rank));
   for (std::size_t i = 1, told = 0; i < n && told < most_watched;
-       ++i) {  // who has to watch those that this rank watched
+       ++i) {  // wakes the ranks that now have to watch this rank's followers
     const End* const end = by_local_[(self + n - i) % n];
     if (end && end->line->left.load(std::memory_order_acquire) == 0 && membership_.bell.ring(end->peer.bell)) ++told;
   }

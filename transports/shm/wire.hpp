@@ -21,7 +21,7 @@ namespace tutti::shm {
 /// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
 enum class Shared { nothing, arenas, own_memory };
 
-/// A rank watches so many ranks: the next ones after it that are alive and present.
+/// How many ranks a rank watches: the next ones after it, by local index, that have neither died nor left.
 inline constexpr int most_watched = 8;
 
 /// Another rank of the host.
@@ -29,10 +29,10 @@ struct Peer {
   int rank = -1;
   int local = -1;
   std::int64_t pid = 0;  ///< in its own PID namespace
-  pid_t process = 0;     ///< in this rank's; 0: not visible in it
+  pid_t process = 0;     ///< in this rank's PID namespace; 0: not visible there
   BellName bell{};
   std::uint64_t start = 0;     ///< when the process began (process_start); 0: unknown
-  Descriptor doorbell, death;  ///< see handshake.hpp; `death` is empty where process and start serve to open it again
+  Descriptor doorbell, death;  ///< see handshake.hpp; `death` is empty if it can be opened by `process` and `start`
 };
 
 /// The result of meet(): a mapped segment, and the ranks that were reached.
@@ -43,20 +43,20 @@ struct Membership {
   Segment segment;
   Descriptor doorbell;
   Bell bell;
-  Descriptor life;  ///< closed by this process's death, where that is how others notice it
+  Descriptor life;  ///< without pidfds: the pipe end whose closing shows others this process's death
   std::vector<Peer> peers;
   std::shared_ptr<Arena> arena;  ///< this rank's; null if not all arenas could be mapped
-  std::vector<Shared> shared;    ///< by local index: what this rank and all others can access of each other
+  std::vector<Shared> shared;    ///< by local index: what that rank can access of all others
   std::size_t cache_bytes = 0;   ///< as HostState::cache_bytes()
   bool moves_threads = true;     ///< as HostState::moves_threads()
 };
 
-/// A rank watches the processes of some that follow it by local index, and those beyond as these end or leave: so each
-/// is watched by several, and however many die, whoever lives before them finds out.
+/// A rank watches the processes of the most_watched ranks that follow it by local index, and further ranks as these die
+/// or leave. So several ranks watch each process, and however many die, the next living rank before them notices.
 ///
-/// Rings are opened when a rank first writes to another one, so that a rank polls, and holds memory for, those that it
-/// talks with. Threads: as Wire; watch() and post() use only the peers, the poison record and what reported_mutex_
-/// guards.
+/// A ring is opened when a rank first writes to another. So a rank polls only peers that it exchanges messages with,
+/// and has memory only for these. Threads: as Wire; watch() and post() use only the peers, the poison record and what
+/// reported_mutex_ guards.
 class ShmWire final : public Wire {
  public:
   ShmWire(Membership membership, TransportListener& listener);
@@ -83,22 +83,22 @@ class ShmWire final : public Wire {
   void close(Deadline until) noexcept override;
 
  private:
-  /// This rank's end of what is between it and a peer.
+  /// This rank's side of its connection to a peer.
   struct End {
     Peer peer;
     RingWriter out;
     RingReader in;
     RankLine* line = nullptr;
-    std::size_t said = 0;            ///< bytes of its last words that were consumed
-    bool writes = false;             ///< the ring to it is open
-    bool reads = false;              ///< the ring from it is open
-    bool asks = false;               ///< this rank waits, or has waited, for the ring from it
-    bool silent = false;             ///< it has left and has never written; last words stand for its goodbye
+    std::size_t said = 0;            ///< bytes of the peer's last words that were consumed
+    bool writes = false;             ///< the ring to the peer is open
+    bool reads = false;              ///< the ring from the peer is open
+    bool asks = false;               ///< this rank waits, or has waited, for the ring from the peer
+    bool silent = false;             ///< the peer has left and never wrote; last words replace its goodbye
     bool full = false;               ///< the last write() did not take everything
-    bool dropped = false;            ///< gone: its rings are not read any more
-    bool watched = false;            ///< watch() hears of its process's end
-    bool judged = false;             ///< and has handled it
-    std::atomic<bool> ended{false};  ///< it sent a goodbye
+    bool dropped = false;            ///< the peer is gone: its rings are not used any more
+    bool watched = false;            ///< watch() notices the end of the peer's process
+    bool judged = false;             ///< watch() has handled that end
+    std::atomic<bool> ended{false};  ///< the peer sent a goodbye or has left
   };
 
   void share();
@@ -126,15 +126,15 @@ class ShmWire final : public Wire {
   std::vector<std::unique_ptr<End>> ends_;
   std::vector<End*> by_rank_, by_local_;
   std::vector<End*> readers_,
-      writers_;  ///< those with an open ring from, or to, the peer; readers_ also those with last words
+      writers_;  ///< readers_: an open ring from the peer, or its last words; writers_: an open ring to the peer
   std::shared_ptr<HostState> host_state_;  ///< null if only the rings are shared
   Descriptor watch_;
   RankLine* own_ = nullptr;
-  std::uint32_t seen_opened_ = 0, seen_leavers_ = 0;  ///< at the last look
+  std::uint32_t seen_opened_ = 0, seen_leavers_ = 0;  ///< opened and leavers() when they were last handled
   Sleep armed_ = Sleep::awake;
   bool is_fenced_ = false;  // a heavy barrier has been made since the sleep flag was set
   bool closed_ = false;
-  bool opens_all_ = false;  ///< aborts and goodbyes open rings: the poison record is full
+  bool opens_all_ = false;  ///< the poison record is full, so aborts and goodbyes open rings too
   bool ring_failed_ = false;
 
   std::mutex reported_mutex_;

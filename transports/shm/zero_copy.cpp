@@ -1,9 +1,9 @@
 // Zero-copy: every rank reads the others' buffers in place and writes results to their destination.
 //
-// Allreduce and reduce: a rank reduces its share into its own buffer and copies it, still in cache, into the buffers of
-// those who need it: p N read and p N written in total, the minimum. Other kinds: a rank reads what it needs. In a
-// broadcast the root, which needs nothing, meanwhile writes its share to all ranks whose buffers allow it. At the end a
-// rank stays until no peer accesses its buffers.
+// In an allreduce a rank reduces its share and writes it, while it is in cache, into the buffers of all ranks: p N read
+// and p N written in total, the minimum. In a reduce it writes its share into the root's buffer alone. In other kinds a
+// rank reads what it needs. In a broadcast the root, which needs nothing, meanwhile writes its share to all ranks if
+// all their buffers are accessible. At the end a rank waits until no peer accesses its buffers.
 //
 // A rank that writes to others marks itself first and checks whether the owner has been cancelled: see
 // GroupMemory::leave_alone().
@@ -19,8 +19,8 @@ const std::byte* given_by(const GroupMemory& memory, const ShmCall& call, int ot
   return other == call.rank ? call.given() : memory.reach(other, memory.call_of(other, call.number).in);
 }
 
-// Reduces, if the kind does, and writes [from, from + bytes) of this rank's share to the others. False: a rank has been
-// cancelled.
+// Writes the bytes [from, from + bytes) of the result, which lie in this rank's share, to the ranks that need them; in
+// an allreduce or reduce, reduces them first. False: a rank has been cancelled.
 bool push(GroupMemory& memory, const ShmCall& call, std::size_t from, std::size_t bytes) {
   const auto given = [&](int other) { return given_by(memory, call, other) + from; };
   const auto result = [&](int other) {
@@ -61,7 +61,7 @@ bool push(GroupMemory& memory, const ShmCall& call, std::size_t from, std::size_
   return true;
 }
 
-// Reads the same range of every block, or of the whole buffer.
+// Reads the bytes [from, from + bytes) of every block, or of the whole buffer, into this rank's output.
 void pull(const GroupMemory& memory, const ShmCall& call, std::size_t from, std::size_t bytes) {
   const std::size_t mine = call.given_at(call.rank) * call.width + from;
   const auto given = [&](int other) { return given_by(memory, call, other) + mine; };

@@ -81,8 +81,8 @@ void Exchanges::prepare(Exchange& exchange, Way& way, const Half& half, int peer
     way.slots[slot] = take_slot(exchange.device, each);
 }
 
-// For a message with more slices than slots: receiving must neither wait for the send nor overwrite data not sent
-// yet.
+// Prepares a copy of the data to send, for overlapping buffers and a message with more slices than slots: receiving
+// must neither wait for the send nor overwrite data that is not sent yet.
 void Exchanges::save(Exchange& exchange) {
   const std::size_t bytes = std::bit_ceil(exchange.out.bytes);
   const auto spare = spare_scratch_.find({exchange.device, bytes});
@@ -235,7 +235,7 @@ bool Exchanges::receive(Exchange& exchange) {
   return moved;
 }
 
-// Also counts one more message as started.
+// Returns the callback of a message. Also counts the message as started.
 Done Exchanges::done_of(Exchange& exchange, Way& way, std::size_t slot, bool sends) {
   if (++way.given == way.slices) {
     const auto found = order_.find(Key(sends, way.peer, way.half.tag.sequence));
@@ -265,7 +265,7 @@ void Exchanges::fail(Exchange& exchange, Code code, const std::string& what) {
   exchange.call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether nothing of it is on a stream any more. A device that has failed for good does not copy any more.
+// Whether none of its copies is on a stream any more. A device that has failed for good copies nothing more.
 bool Exchanges::has_settled(Exchange& exchange) noexcept {
   try {
     while (look_for_end(exchange.out) || look_for_end(exchange.in)) continue;

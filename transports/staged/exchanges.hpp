@@ -19,7 +19,7 @@ namespace tutti::staged {
 
 /// The exchanges of one communicator. A message is sent in slices, each a message of the transport with the same tag.
 /// Each direction of a call has two slots, so calls do not wait for each other. Slots are reused, and freed only with
-/// this object. No stream waits: the host waits for the event a call comes after.
+/// this object. No stream waits: the host waits for the event after which a call starts (Call::after).
 class Exchanges final : public Engine {
  public:
   struct Half {
@@ -47,7 +47,8 @@ class Exchanges final : public Engine {
     std::size_t bytes = 0;
     Owned<Event> copied;
   };
-  // Slices go through three stages; the counters say how many have passed each.
+  // One direction of an exchange. Each slice is copied and is sent as a message, or is received and then copied. The
+  // counters are numbers of slices.
   struct Way {
     bool is_used = false;
     Half half;
@@ -71,7 +72,7 @@ class Exchanges final : public Engine {
     bool is_saving = false;
     bool broken = false;
   };
-  using Key = std::tuple<bool, int, std::uint32_t>;  // is a send, peer, tag
+  using Key = std::tuple<bool, int, std::uint32_t>;  // whether it sends, peer, sequence number
 
   void prepare(Exchange& exchange, const Half& send, const Half& recv);
   void prepare(Exchange& exchange, Way& way, const Half& half, int peer, bool sends);

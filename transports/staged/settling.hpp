@@ -10,8 +10,8 @@
 
 namespace tutti::staged {
 
-/// Copies take about a millisecond, since nothing before them on the stream can block. The caller holds the token, so
-/// all calls of a communicator share one short time limit. A copy that takes longer may still use its memory.
+/// Waits for 50 ms at most, for all calls of a communicator together, because the caller holds the token. A copy takes
+/// about 1 ms, since nothing before it on the stream can block. A copy that takes longer may still use its memory.
 class Settling {
  public:
   template <class Settled>

@@ -16,7 +16,7 @@ bool has_blocks(Kind kind, bool of_in) noexcept { return of_in ? has_blocks_in(k
 
 }  // namespace
 
-// 0 if this rank has no such buffer.
+// The number of blocks of `in` or of `out`; 0 if this rank has no such buffer.
 std::size_t Slicing::blocks(bool of_in) const noexcept {
   const bool elsewhere = is_rooted_elsewhere(call_, rank_);
   switch (call_.kind) {

@@ -24,13 +24,13 @@ struct Slice {
   bool in_place = false;  ///< the slot has one half, and `in` is `out`
 };
 
-/// Whether each rank knows only its own counts: alltoallv, and except for the root gatherv and scatterv.
+/// Whether ranks know only their own counts: all ranks in alltoallv, all ranks except the root in gatherv and scatterv.
 inline bool has_own_counts(const Collective& call) noexcept {
   return call.variable && (call.kind == Kind::alltoall || call.kind == Kind::gather || call.kind == Kind::scatter);
 }
 
 /// Divides one call of rank `rank` of `size`. All ranks have the same number of slices. A slice needs at most
-/// `slot_bytes` bytes per half if that has room for an element of every rank.
+/// `slot_bytes` bytes per half, provided that `slot_bytes` has room for one element of every rank.
 class Slicing {
  public:
   /// `largest` is the largest count of all ranks; used only if has_own_counts().

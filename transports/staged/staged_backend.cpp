@@ -28,7 +28,7 @@ StagedBackend::~StagedBackend() {
     keep_for_ever(std::move(calls_));
     keep_for_ever(std::move(inner_));
   }
-  // Copies have not settled: a device may still use the memory.
+  // Slices remain in staged_ if their copies have not settled: a device may still use the memory.
   if (!own || !staged_.empty()) {
     keep_for_ever(std::move(sides_));
     keep_for_ever(std::move(memory_));
@@ -39,7 +39,7 @@ StagedBackend::~StagedBackend() {
 }
 
 Status StagedBackend::supports(const Collective& call, std::string_view algorithm) const {
-  constexpr std::string_view its_own[] = {""};  // rules for cpu say how its slices go between the hosts
+  constexpr std::string_view its_own[] = {""};  // the rules for cpu memory choose the algorithm for its slices
   if (Status able = check_algorithm_name(own_name, algorithm, call.kind, its_own); !able.ok()) return able;
   if (device_of(call).kind == Device::Kind::cpu)
     return Status::failure(Code::unsupported, "staged is for memory of devices");
@@ -54,7 +54,7 @@ void StagedBackend::prepare() {
   memory_.slots = host_.allocate(bytes);
   try {
     memory_.pinned = gpu.pin(memory_.slots.get(), bytes);
-  } catch (const Error&) {  // the transport's memory, which the device's driver cannot pin
+  } catch (const Error&) {  // the device's driver cannot pin the transport's memory
     memory_.slots = gpu.allocate_pinned(bytes);
   }
   gpu_ = &gpu;
@@ -90,7 +90,7 @@ bool StagedBackend::progress() {
   return advance() || moved;
 }
 
-// The end of a copy is only visible by polling. A fetched slice can wait while another one is on the host.
+// Only polling shows that a copy has ended. While one slice is on the host, the copy of the next one needs no polling.
 bool StagedBackend::polled() const noexcept {
   if (calls_.empty() || broken_) return inner_ && inner_->polled();
   const bool next_is_fetched = !plays_ && playing_ < staged_.size() && staged_[playing_].fetching;
@@ -138,8 +138,8 @@ bool StagedBackend::fetch() {
   return true;
 }
 
-// The host waits, not our stream: if the caller's stream is stuck, later calls' copies must not be stuck behind it,
-// nor must cancellation.
+// The host waits for the caller's stream. If a stream of this backend waited and the caller's stream were stuck, later
+// calls' copies and cancellation would be stuck too.
 bool StagedBackend::is_ready(Playing& playing) {
   if (!playing.is_ready) playing.is_ready = playing.call->after.handle == nullptr || gpu_->query(playing.call->after);
   waits_ |= !playing.is_ready;
@@ -198,7 +198,7 @@ void StagedBackend::play_slice(Staged& one) {
   start_on_host(*one.of);
 }
 
-// If no rank knows all counts, the largest count, and so the number of slices, is found by an allreduce.
+// For a call with has_own_counts(): an allreduce finds the largest count, which determines the number of slices.
 void StagedBackend::measure(Playing& playing) {
   const Collective& call = playing.call->what;
   largest_ = 0;
@@ -288,7 +288,7 @@ void StagedBackend::fail(Code code, const std::string& what) {
   calls_.front()->call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether no copy of it is on a stream any more. A device that has failed for good does not copy any more.
+// Whether no copy of the call is on a stream any more. A device that has failed for good copies nothing more.
 bool StagedBackend::has_settled(const Playing& playing) noexcept {
   try {
     for (const Staged& one : staged_) {

@@ -16,10 +16,10 @@
 
 namespace tutti::staged {
 
-/// What it uses. Everything is requested by the first call, so programs without devices pay nothing.
+/// What a StagedBackend uses. Its first call requests all of it, so programs without devices pay nothing.
 struct Host {
   std::function<Accelerator&()> accelerator;
-  /// Creates a backend for host memory, for this communicator's ranks in their order and for this user only.
+  /// Creates a backend for host memory, for this communicator's ranks in their order. Only this StagedBackend uses it.
   std::function<std::unique_ptr<Backend>()> backend;
   /// Allocates the host memory that this backend accesses fastest.
   std::function<std::shared_ptr<void>(std::size_t)> allocate;
@@ -41,7 +41,7 @@ class StagedBackend final : public Backend, private Tracker {
   void cancel(const Status& why) noexcept override;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the host backend's transport rings for this one too
+  Fds fds() const noexcept override { return {}; }  // the doorbell of the host backend's transport serves this backend
   bool arm(bool on) override { return !inner_ || inner_->arm(on); }
   bool polled() const noexcept override;
 
@@ -68,7 +68,7 @@ class StagedBackend final : public Backend, private Tracker {
     Side* side = nullptr;
     std::unique_ptr<Slicing> slicing;  // null: the largest count is not known yet
     std::size_t fetched = 0;           // slices whose copy to the host is enqueued
-    bool is_ready = false;             // the event the call comes after has completed
+    bool is_ready = false;             // Call::after has completed
     Scratch copied;                    // a copy of `in` if `out` overwrites data not read yet
     const std::byte* source = nullptr;
     bool is_last(std::size_t number) const noexcept { return number + 1 == slicing->slices(); }
@@ -87,7 +87,7 @@ class StagedBackend final : public Backend, private Tracker {
     std::size_t number = 0;
     Slice slice;
     std::size_t slot = 0;
-    bool fetching = false, storing = false;  // a copy is on the stream, as far as known
+    bool fetching = false, storing = false;  // a copy is enqueued, and not known to have ended
   };
 
   std::string where(const Call& call) const override;
@@ -128,12 +128,12 @@ class StagedBackend final : public Backend, private Tracker {
   std::size_t fetching_ = 0;                    // index in calls_ of the call whose slices are being fetched
   std::deque<Staged> staged_;                   // oldest first; those before playing_ are being stored
   std::size_t playing_ = 0;                     // index in staged_ of the slice that runs on the host, or is next
-  std::uint64_t slices_ = 0;                    // so far
+  std::uint64_t slices_ = 0;                    // number of slices fetched so far
 
   bool waits_ = false;     // for a caller's stream, which has to be polled
   bool plays_ = false;     // a host call is running
-  bool played_ = false;    // it has ended
-  bool measures_ = false;  // it is the allreduce of measure()
+  bool played_ = false;    // the host call has ended
+  bool measures_ = false;  // the host call is the allreduce of measure()
   std::int64_t largest_ = 0;
   bool broken_ = false;  // nothing new is started: the communicator is about to be cancelled
 };

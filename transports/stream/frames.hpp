@@ -1,8 +1,8 @@
 // Frames of the stream protocol between two StreamTransports.
 //
 // A frame is a header of 56 bytes in the machine's byte order (detected by the magic number), followed by payload for
-// some types. Any frame may return `credit`: the number of bytes of eager payload and of message beginnings that its
-// sender has consumed, so that the peer may send as many again.
+// some types. Any frame may return `credit`: the number of bytes of eager payload and of message beginnings that the
+// frame's sender has consumed. The peer may then send as many bytes again.
 //
 // clang-format off
 //   type     payload        id                    bytes
@@ -13,7 +13,7 @@
 //   credit   -              0                     0; only returns credit
 //   control  the message    0                     of the message, at most Transport::max_control
 //   abort    a Cause        0                     of the Cause
-//   goodbye  -              0                     0; ends the stream; `part`: number of streams that are ended so
+//   goodbye  -              0                     0; ends the stream; `part`: number of streams with a goodbye
 //   reject   a Cause        the sender's number   of the Cause: the message does not match the receiver's call
 // clang-format on
 //
@@ -32,7 +32,7 @@ enum class FrameType : std::uint8_t { eager = 1, rts, cts, data, credit, control
 
 struct Frame {
   static constexpr std::uint32_t version_magic = 0x33747574;  // "tut3"
-  static constexpr std::size_t alignment = 8;                 // of a data frame's offset: the widest element
+  static constexpr std::size_t alignment = 8;                 // of a data frame's offset: size of the widest element
   std::uint32_t magic = version_magic;
   FrameType type = FrameType::eager;
   std::uint8_t spare[3] = {};
@@ -57,7 +57,7 @@ struct Frame {
 
   Tag tag() const noexcept { return {group, sequence, lane}; }
 
-  /// Whether the frame may arrive on any stream, or only on the first.
+  /// True if the frame may arrive on any stream; false if only on the first.
   bool anywhere() const noexcept { return type == FrameType::data || type == FrameType::goodbye; }
 
   std::size_t payload() const noexcept {

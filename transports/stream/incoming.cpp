@@ -146,7 +146,7 @@ void StreamTransport::spread(const Cause& why) noexcept {
   }
 }
 
-// Returns the buffers to the caller.
+// Ends an operation that may be in progress; from then on its buffers belong to the caller again.
 void StreamTransport::withdraw(Recv& recv, const Status& why) {
   if (recv.offered) placing_->revoke_offer(recv.key.peer, recv.id);
   ledger_.finish(recv, why);
@@ -158,7 +158,7 @@ void StreamTransport::withdraw(Send& send, const Status& why) {
   ledger_.finish(send, why);
 }
 
-// Fails all operations that need `peer`; messages already received in full can still be taken.
+// Fails all operations that need `peer`. Messages that have arrived in full can still be received.
 void StreamTransport::lose(int peer, const Status& why) {
   if (at(peer).gone) return;
   if (placing_) take_placed();  // puts that completed before the loss was reported count as received
@@ -192,7 +192,7 @@ void StreamTransport::cancel(std::uint64_t group, const Status& why) noexcept {
   ledger_.arrivals.each([&](Arrival& arrival) {
     if (!concerned(arrival.key)) return;
     if (!arrival.taker) waiting_.erase(arrival);
-    reader_.forget(arrival);  // if it is still arriving, its credit is returned when it is complete
+    reader_.forget(arrival);  // if the message is still arriving, its credit is returned once it is complete
     if (arrival.arrived()) give_back(arrival.key.peer, arrival.kept.size());
     ledger_.drop(arrival);
   });

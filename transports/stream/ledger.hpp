@@ -1,5 +1,5 @@
-// The operations in flight of a StreamTransport and their containers. All reuse their memory, so that a message needs
-// no allocation in steady state.
+// The operations in flight of a StreamTransport and their containers. The containers reuse their memory, so that a
+// message needs no allocation in steady state.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,7 @@ struct Recv {
   bool granted = false;    // its cts frame is queued or sent, so data may arrive
   bool offered = false;    // the peer may write into `into` directly
   std::size_t begun = 0;   // bytes of `into` whose frames have begun to arrive
-  std::size_t landed = 0;  // bytes of these that are final
+  std::size_t landed = 0;  // bytes of `into` that are final
 
   bool complete() const noexcept { return landed == into.size(); }
   /// Whether a frame with `bytes` bytes at offset `at` fits into the missing part.
@@ -105,7 +105,7 @@ struct Landing {
   std::byte carry[8] = {};  // the first bytes of an element that has not arrived in full
   std::size_t carried = 0;
 
-  /// Counts bytes that were received into place.
+  /// Counts `bytes` that were received directly into their place.
   void landed(std::size_t bytes) noexcept {
     at += bytes;
     recv->landed += bytes;
@@ -196,7 +196,7 @@ class Pool {
   std::vector<T*> free_;
 };
 
-/// Records by key; those with equal keys in the order of push(). Non-owning.
+/// Records by key; records with equal keys keep the order of push(). Does not own them.
 template <class T>
 class MatchTable {
  public:
@@ -261,7 +261,7 @@ class MatchTable {
   std::size_t count_ = 0;
 };
 
-/// The unexpected-message queue: messages without a posted recv, also indexed by tag alone. Non-owning.
+/// The unexpected-message queue: messages without a posted recv, also indexed by tag alone. Does not own them.
 class Waiting {
  public:
   void push(Arrival& arrival) {
@@ -280,7 +280,7 @@ class Waiting {
     by_key_.erase(arrival);
     step_out(arrival);
   }
-  /// The oldest message with `tag` from this rank, or from any_rank.
+  /// The oldest message with `tag` from rank `from`, or from any rank if `from` is any_rank; null if there is none.
   const Arrival* oldest(int from, const Tag& tag) const noexcept {
     for (const Arrival* one = lines_[line_number(tag)].oldest; one; one = one->newer)
       if (one->key.tag == tag && (from == any_rank || one->key.peer == from)) return one;
@@ -288,7 +288,7 @@ class Waiting {
   }
 
  private:
-  struct Line {  // the messages whose tags have one hash
+  struct Line {  // the messages whose tags have the same hash
     Arrival *oldest = nullptr, *newest = nullptr;
   };
   static std::size_t line_number(const Tag& tag) noexcept { return Key{0, tag}.hash() & 255; }
@@ -305,10 +305,10 @@ class Waiting {
 
 /// Flow-control credit between this rank and one peer, in bytes.
 struct Credit {
-  std::size_t ours = 0;        // may still be sent to the peer
-  std::size_t unreturned = 0;  // received from the peer and not yet returned
-  std::size_t consumed = 0;    // part of these that may be returned
-  bool granted = false;        // `ours` has its first value
+  std::size_t ours = 0;        // what this rank may still send to the peer
+  std::size_t unreturned = 0;  // what has arrived from the peer and is not yet returned to it
+  std::size_t consumed = 0;    // the part of `unreturned` that may be returned
+  bool granted = false;        // whether `ours` is initialised
 };
 
 /// All operations in flight, and the completions to be reported.
@@ -322,7 +322,7 @@ class Ledger {
     if (!std::exchange(credit.granted, true)) credit.ours = limits.credit;
     return credit;
   }
-  /// True if so much of the peer's credit is consumed that it is to be returned in a frame of its own.
+  /// Whether half of the peer's credit or more is consumed, so that it is returned in a frame of its own.
   bool owes(int to) const noexcept {
     const Credit* const credit = credits_.find(static_cast<std::size_t>(to));
     return credit != nullptr && credit->consumed >= limits.credit / 2;
@@ -344,7 +344,7 @@ class Ledger {
     if (arrival.kept.capacity() && spare_.size() < 16) spare_.push_back(std::move(arrival.kept));
     arrivals.give(arrival);
   }
-  /// An empty buffer for an eager payload.
+  /// An empty buffer with room for an eager payload of `bytes` bytes.
   std::vector<std::byte> buffer(std::size_t bytes) {
     std::vector<std::byte> memory;
     if (!spare_.empty()) {
@@ -358,7 +358,7 @@ class Ledger {
 
   bool quiet() const noexcept { return finished_.empty(); }
 
-  /// Runs the completions queued so far; each may start operations, and cancel() others.
+  /// Runs the completions queued so far; each may start operations, and cancel() others. True if there were any.
   bool run() {
     const bool any = !finished_.empty();
     for (std::size_t n = finished_.size(); n > 0 && !finished_.empty(); --n) {

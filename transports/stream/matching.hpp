@@ -12,7 +12,7 @@
 namespace tutti::stream {
 
 inline constexpr std::size_t step_budget = 256 << 10;  // approximate bytes moved by one progress()
-inline constexpr std::size_t post_budget = 32 << 10;   // bytes that send() and recv() may write themselves
+inline constexpr std::size_t post_budget = 32 << 10;   // approximate bytes that one send() or recv() may write itself
 inline constexpr std::size_t last_budget = 8 << 20;    // bytes still read from a rank that has died
 inline constexpr Seconds farewell_time{1.0};           // time to send the last frames when leaving
 
@@ -69,7 +69,7 @@ class StreamTransport final : public Transport, private FrameHandler {
 
  private:
   struct Peer {
-    std::optional<Status> gone;  // set once no operation can succeed any more: the reason
+    std::optional<Status> gone;  // why no operation with the peer can succeed any more; nullopt: they may
     std::uint32_t goodbyes = 0;  // number of streams that have ended
   };
   struct Local {  // a large message to this rank itself, being copied
@@ -77,7 +77,7 @@ class StreamTransport final : public Transport, private FrameHandler {
     Landing into;
   };
   Peer& at(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  const Status* loss_of(int rank) const noexcept {  // null: it has not been lost
+  const Status* loss_of(int rank) const noexcept {  // null: the rank is not lost
     const Peer* const peer = peers_.find(static_cast<std::size_t>(rank));
     return peer != nullptr && peer->gone ? &*peer->gone : nullptr;
   }

@@ -22,7 +22,7 @@ class FrameHandler {
   virtual ~FrameHandler() = default;
   /// A header has arrived. Returns the destination of its payload.
   virtual Sink begin(int from, const Frame& frame) = 0;
-  /// The payload has arrived too; it is in `small` if the sink asked for that.
+  /// The payload has arrived too; it is in `small` if begin() has returned a Sink with `small` set.
   virtual void end(int from, const Frame& frame, const Sink& sink, ConstBytes small) = 0;
   /// The stream is corrupt; the reader no longer reads from `from`.
   virtual void malformed(int from, const char* what) = 0;
@@ -37,21 +37,22 @@ class StreamReader {
         size_(size),
         streams_(static_cast<std::size_t>(size) * wire.streams_per_peer()) {
     constexpr std::size_t many = 1024;
-    ready_.reserve(std::min(streams_.size(), many));  // so that nothing is allocated when many have something at once
+    ready_.reserve(std::min(streams_.size(), many));  // so that poll() rarely allocates, even if many have data at once
   }
 
   /// Reads about `budget` bytes from all streams that the wire reports, in turn. True if something arrived.
   bool receive_all(std::size_t budget);
-  /// Reads at most about `budget` bytes that arrived from `from` before it is closed.
+  /// Reads at most about `budget` bytes that have arrived from `from`, which is about to be closed.
   void drain(int from, std::size_t budget);
-  /// Whether the last receive_all() was not stopped by its budget.
+  /// False if the last receive_all() has left data because its budget was used up.
   bool quiet() const noexcept { return !more_; }
 
-  /// Discards the rest of payload destined for `recv`.
+  /// Discards the rest of a payload that is arriving for `recv`.
   void forget(const Recv& recv);
   void forget(const Arrival& arrival);
   /// Stops reading from `from`, which is gone.
   void close(int from);
+  /// As close(), and reports that `from` has sent `what`: see FrameHandler::malformed().
   void refuse(int from, const char* what);
 
  private:
@@ -70,7 +71,7 @@ class StreamReader {
   bool receive(int from, std::size_t budget);
   std::size_t read_header(int from, Stream& stream);
   std::size_t read_payload(int from, Stream& stream);
-  /// For the streams of the peer that have been used.
+  /// Calls `function` for each stream of the peer that has been used.
   template <class Function>
   void each_of(int peer, Function function) {
     for (std::size_t i = static_cast<std::size_t>(peer); i < streams_.size(); i += static_cast<std::size_t>(size_))

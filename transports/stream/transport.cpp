@@ -168,7 +168,7 @@ bool StreamTransport::take_placed() {
   return !placed_.empty();
 }
 
-// Returns the credit of bytes that were received without a recv, or before their data could be requested.
+// Returns credit to the sender `to`: `bytes` of its eager payloads or message beginnings have been consumed.
 void StreamTransport::give_back(int to, std::size_t bytes) {
   if (to == rank())
     ledger_.credit(to).ours += bytes;

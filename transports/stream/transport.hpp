@@ -16,7 +16,7 @@ namespace tutti {
 /// Limits on data in flight over a wire. Both ends of a stream use the same.
 struct StreamLimits {
   std::size_t eager = 16 << 10;   ///< larger messages wait for their recv (rendezvous)
-  std::size_t credit = 64 << 10;  ///< payload per peer that may be in flight, or buffered there, without a recv
+  std::size_t credit = 64 << 10;  ///< payload that may be in flight to a peer, or buffered by it, without a recv
   std::size_t start = 0;          ///< bytes of a larger message sent with its announcement, within the credit
   std::size_t chunk = 128 << 10;  ///< longest data frame, so that messages interleave; a multiple of 8
 };
@@ -41,8 +41,8 @@ class Placing {
   virtual void revoke_offer(int from, std::uint64_t recv) noexcept = 0;
   virtual void revoke_put(int to, std::uint64_t send) noexcept = 0;
 
-  /// The operations that ended since the last call. A put that failed uses the stream instead; its offer stays open for
-  /// that.
+  /// The operations that ended since the last call. After a failed put, the sender sends the message through the
+  /// stream; the receiver's offer stays open until the message is complete.
   struct Ended {
     enum class What : std::uint8_t { filled, put, failed_put };
     What what = What::filled;
@@ -51,8 +51,8 @@ class Placing {
   virtual void take_ended(std::vector<Ended>& ended) = 0;
 };
 
-/// One ordered, reliable byte stream to and from each peer: a ring in shared memory, a socket. No call blocks. All
-/// calls come from the holder of the progress token.
+/// One ordered, reliable byte stream to and from each peer: a ring in shared memory, a socket. No call blocks, except
+/// close(). All calls except watch() come from the holder of the progress token.
 ///
 /// A stream is identified by its peer's rank. A wire may have further streams to a peer: the n-th has the number rank +
 /// n * size, and carries parts of large messages whenever it has room.
@@ -70,8 +70,8 @@ class Wire {
   virtual void widen(int /*to*/, std::size_t /*bytes*/) {}
 
   /// Writes as many bytes of `pieces`, in order, as fit now; returns their number. Opens the stream if it is not open
-  /// yet (until then 0). Wakes `to` if it is armed; after a short write, this rank's `sleep` descriptor also reports
-  /// new room.
+  /// yet, and returns 0 until it is open. Wakes `to` if it is armed. After a short write, this rank's `sleep`
+  /// descriptor also reports new room.
   virtual std::size_t write(int to, std::span<const ConstBytes> pieces) = 0;
 
   /// Received bytes, contiguous, possibly not all of them; valid until consume().
@@ -86,8 +86,8 @@ class Wire {
   /// never open one.
   virtual bool open(int /*to*/) const noexcept { return true; }
 
-  /// Appends to `streams` those that may have something to peek, including any reported by an earlier poll(). Also does
-  /// the wire's own work (accept, connect). May call failed() of the listener that it was made with.
+  /// Appends to `streams` all streams that may have something to peek, also those that an earlier poll() has reported.
+  /// Also does the wire's own work (accept, connect). May call failed() of the listener that the wire was made with.
   virtual void poll(std::vector<int>& streams) = 0;
 
   virtual Transport::Fds fds() const noexcept = 0;
@@ -95,15 +95,15 @@ class Wire {
   virtual bool polled() const noexcept { return false; }  ///< see Engine
   virtual void watch() {}
 
-  /// A goodbye arrived on the stream `from`: its end, which follows, is not a failure.
+  /// A goodbye has arrived on the stream `from`. The end of this stream, which follows, is not a failure.
   virtual void farewell(int /*from*/) {}
 
-  /// A recv, or an announced send, waits for `from`. A wire that opens streams lazily uses this to detect a dead peer
-  /// to which nothing is written.
+  /// A recv, or an announced send, waits for `from`. A wire that opens streams lazily uses this to detect the death of
+  /// a peer to which this rank writes nothing.
   virtual void expect(int /*from*/) {}
 
   /// `peer` is gone: nothing more is read from it or written to it on any stream, and its data no longer wake this
-  /// rank. May be called while poll() or peek() results of it are being handled.
+  /// rank. May be called while results of poll() or peek() for this peer are being handled.
   virtual void drop(int /*peer*/) noexcept {}
 
   /// The route to `to`: "10.0.0.2 via eth0"; empty if there is nothing to say.
@@ -112,7 +112,7 @@ class Wire {
   /// Null if the wire has only streams. Valid as long as the wire.
   virtual Placing* placing() noexcept { return nullptr; }
 
-  /// See Transport. drive() makes progress on the backends that were made, as Engine::progress().
+  /// See Transport. drive() makes progress on the backends that make_backend() returned; true if one of them moved.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
   virtual bool drive() { return false; }
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return adopt(allocate_shared(bytes), bytes); }

@@ -4,7 +4,7 @@
 namespace tutti::stream {
 namespace {
 
-// True if the memory is worth keeping for the next message. The rest of a withdrawn message is too large for that.
+// Whether the memory is kept for later payloads: not if it is large, as for the rest of a withdrawn message.
 bool is_spare(const std::vector<std::byte>& memory) noexcept {
   return memory.capacity() > 0 && memory.capacity() <= Transport::max_control;
 }
@@ -84,7 +84,8 @@ bool StreamWriter::next(int to, std::size_t nth) {
   return stream.busy = true;
 }
 
-// The next chunk of the large message whose turn it is; smaller with more streams, so that all are used.
+// The next chunk of the large message whose turn it is. With more open streams, chunks are shorter, so that all streams
+// are used.
 StreamWriter::Out StreamWriter::part(int to) {
   Peer& peer = at(to);
   Send& send = *peer.granted.pop();
@@ -112,7 +113,7 @@ void StreamWriter::written(Stream& stream) {
   if (send && --send->unwritten == 0 && send->framed == send->data.size()) ledger_.finish(*send, {});
 }
 
-// The stream to write next: the first one if frames wait that only it may carry, else round-robin.
+// The stream to write next: the first stream if frames are queued that only it may carry, else round-robin.
 std::optional<std::size_t> StreamWriter::choose(int to) {
   Peer& peer = at(to);
   const auto goes = [&](std::size_t nth) {

@@ -11,10 +11,10 @@
 namespace tutti::stream {
 
 /// Each peer has three queues: urgent frames (control, abort, credit, cts, reject), messages in the order of their
-/// send()s, and chunks of granted large messages in turn. The first stream serves all three, further ones only the
-/// last, whenever the wire accepts bytes. A started frame is always written in full. A Send ends once its last byte is
-/// written.
-/// Consumed credit is returned with the next frame, or in a frame of its own once it is half of the limit.
+/// send()s, and chunks of granted large messages in turn. The first stream serves all three queues, further streams
+/// only the chunks, whenever the wire accepts bytes. A started frame is always written in full. A Send ends once its
+/// last byte is written. Consumed credit is returned with the next frame, or in a frame of its own once it is half of
+/// the limit.
 class StreamWriter {
  public:
   StreamWriter(Wire& wire, Ledger& ledger, int size)
@@ -23,6 +23,7 @@ class StreamWriter {
     active_.reserve(std::min(peers_.size(), many));
   }
 
+  /// Queues an urgent frame; copies `payload`.
   void urgent(int to, const Frame& frame, ConstBytes payload = {});
   /// Queues an eager or rts frame of `send`.
   void message(int to, const Frame& frame, Send& send);
@@ -38,8 +39,8 @@ class StreamWriter {
   /// As flush(), for all peers in turn.
   bool flush_all(std::size_t budget);
 
-  /// Removes `send`; copies the unwritten rest of its current frame. Returns the credit of a frame of which nothing had
-  /// been written.
+  /// Removes `send`. If one of its frames is partly written, copies the rest of this frame, to be written later.
+  /// Returns the credit of its other frames, in bytes.
   std::size_t withdraw(Send& send);
   /// Drops everything for `to`, which is gone.
   void clear(int to);
@@ -56,20 +57,20 @@ class StreamWriter {
     Frame frame;
     ConstBytes payload;
     Send* send = nullptr;
-    std::vector<std::byte> owned;  // the payload, if no one else keeps it
+    std::vector<std::byte> owned;  // the payload, if the writer owns it
   };
   struct Stream {
     Out current;
     bool busy = false;        // whether `current` is partly written
-    std::size_t written = 0;  // bytes of it, including the header
-    bool blocked = false;     // the wire took less than it was offered
+    std::size_t written = 0;  // written bytes of `current`, including the header
+    bool blocked = false;     // the last Wire::write() took only a part
     bool ends = false;        // a goodbye is sent when nothing else is queued
   };
   struct Peer {
     std::vector<Stream> streams;
     Fifo<Out> urgent, messages;
     Fifo<Send*> granted;
-    std::size_t turn = 0;        // the next stream to ask
+    std::size_t turn = 0;        // the stream that choose() tried last in round-robin
     std::uint32_t goodbyes = 0;  // number of streams that end
     bool listed = false;         // whether the peer is in active_
     bool queued() const noexcept { return !urgent.empty() || !messages.empty() || !granted.empty(); }
@@ -97,7 +98,7 @@ class StreamWriter {
   Ledger& ledger_;
   LazyArray<Peer> peers_;
   std::vector<int> active_;                     // peers with queued frames
-  std::vector<std::vector<std::byte>> spares_;  // memory of urgent payloads that are written, for the next ones
+  std::vector<std::vector<std::byte>> spares_;  // memory of written urgent payloads, reused for the next ones
   std::size_t turn_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // Acceptor: accepts and makes connections, and hands over those whose handshake is complete.
 //
-// Asio runs waiting, connecting and reading of handshakes, but its reactor cannot be polled together with other
+// Asio waits for callers, connects, and reads the handshakes, but its reactor cannot be polled together with other
 // descriptors. So every descriptor given to Asio is also in an edge-triggered epoll of this class, which only signals
 // "poll Asio now"; a timer in it ticks while a connection is half open.
 #include "transports/tcp/acceptor.hpp"
@@ -32,8 +32,8 @@ namespace asio = boost::asio;
 constexpr Seconds next_candidate{0.25};  // as RFC 8305 suggests
 constexpr int tick_ms = 20;
 constexpr Seconds handshake_time{5};  // from accept() to the caller's proof
-constexpr int accepted_at_once = 4;   // then those that are there are heard
-constexpr int handlers_at_once = 64;  // of Asio, so that strangers that keep coming do not keep attend()
+constexpr int accepted_at_once = 4;   // then the handshakes in progress get their turn
+constexpr int handlers_at_once = 64;  // Asio's, in one attend(), so that many strangers cannot keep it busy
 
 }  // namespace
 
@@ -99,8 +99,8 @@ class Acceptor::Impl : public SessionOwner {
   std::vector<std::shared_ptr<Session>> sessions_;
   HalfOpen half_open_;
   HalfOpen::Number callers_ = 0;
-  mutable std::optional<PeerBook> peers_;  // once they are met
-  std::map<int, Connection> connections_;  // by stream; only those that were asked for or called
+  mutable std::optional<PeerBook> peers_;  // set by meet()
+  std::map<int, Connection> connections_;  // by stream; those that open() or a caller asked for
   std::vector<Opened> opened_;
   Throttle throttle_;
   bool ticking_ = false;
@@ -111,7 +111,7 @@ Acceptor::Impl::Impl(Membership membership, AcceptorSettings settings, Transport
       settings_(std::move(settings)),
       listener_(listener),
       half_open_(static_cast<std::size_t>(self_.size), handshake_time) {
-  self_.instance = random_number() >> 32;  // fewer digits for all ranks to keep
+  self_.instance = random_number() >> 32;  // 32 bits: all ranks store its digits
   endpoint_.rank = self_.rank;
   endpoint_.instance = self_.instance;
   endpoint_.host = host_name();
@@ -133,8 +133,8 @@ Acceptor::Impl::~Impl() {
 
 void Acceptor::Impl::mirror(int fd) { watch_descriptor(epoll_.fd(), fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, 0); }
 
-// With all interfaces allowed, one wildcard listener per address family; else one listener per address. A job on one
-// host listens on loopback, so that nobody else can call at all.
+// If all interfaces are allowed, there is one wildcard listener per address family; otherwise one listener per address.
+// A job on one host listens on loopback only, so that other hosts cannot connect at all.
 void Acceptor::Impl::listen() {
   own_ = allowed_interfaces(local_interfaces(), settings_.iface);
   const auto loopback = [](const Interface& one) { return one.address.loopback(); };
@@ -198,7 +198,7 @@ std::shared_ptr<Session> Acceptor::Impl::caller(HalfOpen::Number number) const {
   return found == sessions_.end() ? nullptr : *found;
 }
 
-// Strangers that prove nothing cannot keep ranks out.
+// Closes a caller that has not proved that it knows the secret, so that strangers cannot keep ranks out.
 void Acceptor::Impl::close_caller(HalfOpen::Number number) {
   const auto session = caller(number);
   if (!session || session->closed()) return;
@@ -216,7 +216,7 @@ void Acceptor::Impl::meet(Directory peers) {
   }
 }
 
-// For a caller to whom this rank owes an answer, its time begins anew.
+// Restarts the time limit of a caller that had to wait for this rank's answer.
 void Acceptor::Impl::give_time(Session& session) {
   half_open_.remove(session.number());
   session.renumber(++callers_);
@@ -327,7 +327,7 @@ void Acceptor::Impl::advance(int stream, Connection& one, Deadline now) {
   advance(stream, one, now);
 }
 
-// Only the first connection's failure means that the peer is gone; without a further one there is less bandwidth.
+// The peer counts as gone only if its first connection fails. Without a further one there is just less bandwidth.
 void Acceptor::Impl::give_up(int stream, Connection& one) {
   one.lost = true;
   const int peer = self_.peer_of(stream);

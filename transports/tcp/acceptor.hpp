@@ -13,7 +13,7 @@
 
 namespace tutti::tcp {
 
-/// A connection ready for data. Each number is opened at most once per pair of ranks.
+/// A connection ready for data. Between two ranks, each connection number is opened at most once.
 struct Opened {
   int stream = -1;  ///< see Membership
   Descriptor socket;
@@ -25,12 +25,13 @@ struct AcceptorSettings {
   std::string iface, host_id;
   std::string congestion = "cubic,reno";  ///< tcp_congestion
   int connections = 1;                    ///< tcp_connections
-  bool one_host = false;                  ///< all callers are on this host: listen on loopback alone
+  bool one_host = false;                  ///< all callers are on this host: listen on loopback only
 };
 
-/// Threads: every member locks. attend() never blocks; it is called by the background thread, so that callers are
-/// answered while this rank computes, and by threads that wait for a connection. Failures are reported to the listener,
-/// once per peer; the failure of a further connection is ignored.
+/// A caller is a process that connects to this rank; a stranger is a caller without the job's secret. Any thread.
+/// attend() never blocks. The background thread calls it, so that callers get an answer while this rank computes;
+/// threads that wait for a connection call it too. The failure of the first connection with a peer is reported to the
+/// listener, once. The failure of a further connection is only logged.
 class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides its other symbols
  public:
   /// Listens at the interfaces that `settings.iface` allows (see allowed_interfaces). Chooses `membership.instance`.
@@ -39,12 +40,13 @@ class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides i
   ~Acceptor();
 
   const Endpoint& endpoint() const noexcept;  ///< the endpoint to publish
-  void meet(Directory peers);                 ///< call before the first open(); callers wait until then
-  int connections(int peer);                  ///< maximum number to the peer; call after meet()
+  void meet(Directory peers);                 ///< call before the first open(); only then are callers answered
+  int connections(int peer);                  ///< maximum number with the peer; call after meet()
   int most_connections() const;               ///< maximum of connections() over all peers
-  std::string host_of(int peer);              ///< the name of its host
+  std::string host_of(int peer);              ///< the name of the peer's host; empty if it is not known
 
-  /// Starts to make a connection, unless that is in progress or done. A further one only once the first is open.
+  /// Starts to make the connection `stream`, unless it is in progress or done. Open a further connection with a peer
+  /// only after the first one is open.
   void open(int stream);
 
   int fd() const noexcept;    ///< readable when attend() has work

@@ -9,13 +9,13 @@
 
 namespace tutti::tcp {
 
-/// The endpoints of the ranks as they told them, read only when one is needed.
+/// The endpoints of the ranks, as text. An endpoint is parsed when it is needed.
 class Directory {
  public:
   Directory() = default;
-  /// By rank; an empty text: not known.
+  /// `texts`: by rank; empty if the rank is not known.
   explicit Directory(Texts texts) : texts_(std::move(texts)) {}
-  /// Those of some of `size` ranks.
+  /// The endpoints of some of `size` ranks.
   Directory(int size, const std::vector<Endpoint>& endpoints);
 
   bool knows(int rank) const {
@@ -23,7 +23,7 @@ class Directory {
   }
   /// Throws Error{protocol} if it cannot be read; the rank must be known.
   Endpoint operator[](int rank) const { return Endpoint::parse(rank, texts_.own(rank), texts_.shared(rank)); }
-  /// Throws Error{protocol} if the ranks of a host write their addresses as this version does not.
+  /// Throws Error{protocol} if this version cannot read the addresses of some host.
   void check() const;
   /// True if all known ranks are on the host of `self`.
   bool stays_on_the_host_of(const Endpoint& self) const;

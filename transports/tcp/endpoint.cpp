@@ -47,9 +47,9 @@ std::vector<Candidate> with_own_scopes(const Endpoint& peer, const std::vector<I
 
 }  // namespace
 
-// The own part is "INSTANCE PORT PORT ..." with each different port once; the shared one has a line for the format,
-// for the host's name, identity and network ("=" if that is the same), and "ADDRESS INDEX INTERFACE" for each
-// candidate.
+// The own part is "INSTANCE PORT PORT ...", with each different port once. The shared part has one line each for the
+// format, the host's name, its identity, and its network ("=" if equal to the identity). A line "ADDRESS INDEX
+// INTERFACE" for each candidate follows; INDEX is the index of its port.
 Text Endpoint::text() const {
   std::ostringstream own, shared;
   std::vector<int> ports;

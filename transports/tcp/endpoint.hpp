@@ -29,7 +29,7 @@ struct Endpoint {
   /// As text: the instance and the ports are the rank's own, the rest is the same for all ranks of its host.
   Text text() const;
   static Endpoint parse(int rank, std::string_view own, std::string_view shared);  ///< throws Error{protocol}
-  /// What the shared part says; no port is known yet, and each candidate has its index in the list of ports instead.
+  /// Parses the shared part alone. Candidate::port is then an index into the list of ports. Throws Error{protocol}.
   static Endpoint host_part(std::string_view shared);
 };
 
@@ -39,8 +39,8 @@ struct Endpoint {
 /// namespace (host_id was set) is the last resort.
 std::vector<Candidate> candidates_for(const Endpoint& peer, const Endpoint& self, const std::vector<Interface>& own);
 
-/// Maximum number of connections between two ranks. `wanted` is the setting tcp_connections, equal on both. 0 means one
-/// within a host and several between hosts, where one flow may not saturate the network.
+/// Maximum number of connections between two ranks. `wanted` is the setting tcp_connections, equal on both. 0 means 1
+/// within a host and 4 between hosts, where one flow may not saturate the network.
 int connections_between(const Endpoint& peer, const Endpoint& self, int wanted) noexcept;
 /// The most that connections_between() returns.
 int most_connections_between(int wanted) noexcept;

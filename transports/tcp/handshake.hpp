@@ -3,7 +3,7 @@
 //
 // C connects, A accepts:
 //   C -> A  hello                 C's rank, the rank and the listener that it wants, the job, a nonce
-//   A -> C  hello                 the same of A, with a verdict on C's hello; other than `welcome` ends the connection
+//   A -> C  hello                 the same of A, with its verdict on C's hello; only `welcome` goes on
 //   A -> C  proof                 HMAC(secret, "acceptor" + both hellos)
 //   C -> A  proof, decision       HMAC(secret, "connector" + both hellos)
 //   A -> C  decision              A's decision, or its acknowledgement of C's

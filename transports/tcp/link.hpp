@@ -40,7 +40,7 @@ struct TcpWire::Link {
   std::size_t buffered() const noexcept { return end - begin; }
 };
 
-/// Calls `function` for each connection with a peer that has been used.
+/// Calls `function` for each connection with `peer` that has been used.
 template <class Function>
 void TcpWire::each_of(int peer, const Function& function) {
   for (std::size_t i = static_cast<std::size_t>(peer); i < links_.size(); i += static_cast<std::size_t>(size_))

@@ -1,4 +1,4 @@
-// PeerBook: what a rank knows of those that it may connect to.
+// PeerBook: what a rank knows about its peers: their addresses, and how many connections it may have with each.
 #pragma once
 
 #include <map>
@@ -8,22 +8,22 @@
 
 namespace tutti::tcp {
 
-/// A rank that may connect to this one, or be connected to.
+/// Another rank, as this rank connects to it.
 struct Peer {
   Endpoint endpoint;
   std::vector<Candidate> candidates;
   int connections = 1;
 };
 
-/// Reads where a rank listens when that is first needed, and remembers it. One thread at a time.
+/// Parses the endpoint of a rank when it is first needed, and keeps the result. One thread at a time.
 class PeerBook {
  public:
-  /// Of the rank that listens at `self`, over the interfaces `own`. `connections`: the setting tcp_connections.
+  /// For the rank that listens at `self` and has the interfaces `own`. `connections`: the setting tcp_connections.
   PeerBook(Directory directory, Endpoint self, std::vector<Interface> own, int connections)
       : directory_(std::move(directory)), self_(std::move(self)), own_(std::move(own)), connections_(connections) {}
 
   bool knows(int rank) const { return directory_.knows(rank); }
-  /// Stays where it is. Throws Error{protocol} if its addresses cannot be read, Error{internal} if it is not known.
+  /// The reference stays valid. Throws Error{protocol} for unreadable addresses, Error{internal} for an unknown rank.
   const Peer& operator[](int rank);
   /// True if the rank is known and may have a connection with this number.
   bool allows(int rank, int connection) noexcept;

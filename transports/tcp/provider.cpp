@@ -29,7 +29,7 @@ Viability viable(const Settings&) {
 
 std::string domain(const Settings&) { return {}; }
 
-/// Attends to callers while this rank waits at the store for the others, so that strangers do not fill its queue.
+/// Runs attend() on a thread while this rank waits at the store, so that strangers do not fill the listening queue.
 class Attendant {
  public:
   explicit Attendant(tcp::Acceptor& acceptor) : acceptor_(acceptor) {
@@ -39,7 +39,7 @@ class Attendant {
     try {
       thread_ = start_thread("attends to callers", [this] { attend(); });
     } catch (const Error&) {
-      // callers wait
+      // without the thread, callers wait
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
@@ -56,7 +56,7 @@ class Attendant {
     try {
       while ((::poll(ready, 2, -1) >= 0 || errno == EINTR) && ready[1].revents == 0) acceptor_.attend();
     } catch (const std::exception&) {
-      // the rank itself will meet with it
+      // the rank's own call of attend() will throw it too
     }
   }
 
@@ -65,8 +65,7 @@ class Attendant {
   std::thread thread_;
 };
 
-/// Gives this rank's endpoint to the peers and takes theirs; connections are made when the first byte is written to a
-/// peer.
+/// Exchanges the endpoints with the peers. A connection is made when the first byte is written to a peer.
 Connected connect(const Rendezvous& meeting) {
   tcp::Membership self;
   self.rank = meeting.rank;

@@ -40,12 +40,13 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Way { inbound, outbound };
 
-  /// Takes a connected socket that was accepted, or one that will become the connection `stream` (see Membership).
+  /// Takes an accepted socket (inbound; `stream` -1), or a new one for the connection `stream` (outbound; see
+  /// Membership).
   Session(boost::asio::io_context& context, SessionOwner& owner, Descriptor socket, Way way, int stream);
 
-  /// Starts to read the caller's hello. `number` is the acceptor's for this call.
+  /// Starts to read the caller's hello. `number`: the number that the acceptor gave to this caller.
   void accepted(std::uint64_t number);
-  void answer();  ///< a caller whose hello came before the peers were known; does nothing to others
+  void answer();  ///< answers the hello of a caller if waits(); otherwise does nothing
   void connect(const Candidate& candidate, std::uint64_t instance);
   void expire();  ///< call once the deadline has passed
   void close() noexcept;
@@ -60,9 +61,9 @@ class Session : public std::enable_shared_from_this<Session> {
   bool waits() const noexcept { return waits_; }  ///< its hello came before the peers were known
   bool inbound() const noexcept { return way_ == Way::inbound; }
   bool closed() const noexcept { return closed_; }
-  /// The other side has ended the connection amid the handshake, as an acceptor does with the oldest of many callers.
+  /// The other side closed the connection in the handshake, as an acceptor does with the oldest of too many callers.
   bool cut() const noexcept { return cut_; }
-  Deadline deadline() const noexcept { return deadline_; }  ///< outbound; never: the acceptor limits callers
+  Deadline deadline() const noexcept { return deadline_; }  ///< of callers: never; the acceptor limits their time
   const std::string& where() const noexcept { return where_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace tutti::tcp {
 
-/// A stream socket of this address family; an empty Descriptor, with errno, if there is none.
+/// Makes a stream socket of this address family. Returns an empty Descriptor, with errno, on failure.
 Descriptor make_socket(int family, const std::string& congestion);
 
 /// Listens at a free port of `address`, stored in `port`. Returns an empty Descriptor, with errno, on failure.
@@ -48,7 +48,7 @@ void raise_event(int event) noexcept;
 /// Reads a timer or an event, so that it is not readable any more.
 void clear_event(int fd) noexcept;
 
-/// Throws Error{resource} with what was wanted, errno, and for a lack of descriptors what to do.
+/// Throws Error{resource}. Its text contains `what` and errno, and what to do if descriptors are lacking.
 [[noreturn]] void throw_system(const char* what);
 
 }  // namespace tutti::tcp

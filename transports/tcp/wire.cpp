@@ -3,9 +3,9 @@
 // Reading: the epoll reports a socket once (EPOLLONESHOT), and from then on it is active: every poll() receives from it
 // directly, and the epoll does not watch it, which would cost the sender a wake-up of each watcher per message. If many
 // sockets are active, silent ones return to the epoll; before a sleep all do. While only active sockets are awaited,
-// the epoll is checked rarely. A first small receive takes a header with its payload, or the start of a larger one; the
-// rest is received into the caller's memory together, in one system call, with what follows it. A further connection
-// returns to the epoll as soon as it is silent, because small messages never use it.
+// the epoll is checked rarely. The first receive is small: it takes a header with a small payload, or the start of a
+// large payload. One further system call receives the rest into the caller's memory, together with the bytes that
+// follow it. A further connection returns to the epoll as soon as it is silent, because small messages never use it.
 //
 // Writing: one sendmsg for header and payload. A full socket is retried by the next poll() while awake, and watched for
 // room during a sleep.
@@ -29,7 +29,7 @@ constexpr std::size_t first_bytes = 16 << 10;  // buffer bytes for a receive tha
 constexpr std::size_t after_bytes = 4 << 10;   // the same, after a large message
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
 constexpr std::size_t few = 4;   // up to this many active links stay active even if they are silent
-constexpr int most_misses = 4;   // with more, consecutive empty receives after which a link is watched by the epoll
+constexpr int most_misses = 4;   // if more are active: empty receives in a row until the epoll watches a link
 constexpr int most_unseen = 32;  // polls between two checks of the epoll; 8 KiB moved count as one
 constexpr std::size_t most_pieces = 64;
 constexpr std::size_t wide_bytes = 4 << 20;  // bytes of large messages to a peer before further connections are opened

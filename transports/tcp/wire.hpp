@@ -1,5 +1,5 @@
-// The tcp wire: one connection per peer, opened by the first write or after a long wait for data, and further ones for
-// large messages.
+// The tcp wire: one connection per peer, opened by the first write or after 200 ms of waiting for data, and further
+// ones for large messages.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace tutti::tcp {
 /// while this rank sleeps. The acceptor handles connections that are not open yet.
 class TcpWire final : public Wire {
  public:
-  /// `acceptor` has met the peers.
+  /// Precondition: acceptor->meet() was called.
   TcpWire(int rank, int size, std::unique_ptr<Acceptor> acceptor, TransportListener& listener);
   ~TcpWire() override;
 

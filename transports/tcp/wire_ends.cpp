@@ -67,7 +67,7 @@ void TcpWire::drop(int peer) noexcept {
   }
 }
 
-/// Whether a peer's first connection has more to read, so that the end of a further one has no meaning yet.
+/// Whether the end of a further connection has no meaning yet, because the peer's first connection has more to read.
 bool TcpWire::first_explains(const Link& at) noexcept {
   Link& first = link(peer_of(at.stream));
   if (&first == &at || first.judged || first.said_goodbye) return false;
@@ -76,7 +76,7 @@ bool TcpWire::first_explains(const Link& at) noexcept {
   return !first.socket || ::recv(first.socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/// Evaluates all ended connections of a peer together, so that each peer is reported once.
+/// Marks all ended connections of a peer as judged, so that the peer is reported once.
 void TcpWire::judge(int peer) noexcept {
   each_of(peer, [this](Link& at) {
     if (at.over && !std::exchange(at.judged, true)) --ending_;

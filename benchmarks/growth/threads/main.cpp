@@ -1,5 +1,5 @@
-// growth_threads RANKS: a job of so many ranks in one process: its start, an allreduce, a rank that is late, one that
-// gives up.
+// growth_threads RANKS: runs a job whose RANKS ranks are threads of one process: the start, an allreduce, a rank that
+// is late, and a rank that gives up.
 #include <pthread.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace tutti;
 
-/// KiB of this process in memory.
+/// The resident memory of this process, in KiB.
 long resident() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
@@ -30,7 +30,7 @@ long resident() {
   return 0;
 }
 
-/// What rank 0 says after each part, with the seconds since the part before.
+/// Prints, after each part, the seconds since the part before and the resident memory. Rank 0 uses it.
 class Diary {
  public:
   void note(const char* part, int ranks) {
@@ -50,7 +50,7 @@ struct Job {
   std::shared_ptr<Store> store = make_local_store();
   Diary diary;
   std::mutex mutex;
-  int told = 0;  // ranks that the failure of the last one was named to
+  int told = 0;  // number of ranks whose error contained the last rank's reason
 };
 
 void play(Job& job, int rank) {

@@ -1,5 +1,5 @@
-// data=csv: one sample per line, numbers separated by commas, one column of which is the label. If the first line is
-// not all numbers, it contains the names of the columns.
+// data=csv: one sample per line, numbers separated by commas; one column is the label. If the first line is not all
+// numbers, it contains the names of the columns.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t most_columns = 1 << 20;
-constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // UTF-8's, which spreadsheets write
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";  // in UTF-8; spreadsheets write it
 
 std::string_view trimmed(std::string_view text) {
   const auto outer = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
@@ -80,7 +80,8 @@ class CsvReader {
     ++rows_;
   }
 
-  /// Names, or the columns' numbers beside a name or two. A line that has other numbers is a sample with a mistake.
+  /// Whether the first line may be names of columns: no value is a number, or the only numbers are those of the
+  /// columns. Any other number means that the line is a sample with a mistake.
   static bool may_be_names(const std::vector<std::string_view>& values) {
     std::size_t from_0 = 0, from_1 = 0, numbers = 0, empty = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -85,7 +85,8 @@ class Hdf5Dataset::Files {
     return sample_of(arrays, file, row);
   }
 
-  /// Parts are read ahead if those that are in use at a time fit into memory; for random access that would be in vain.
+  /// Reads parts ahead if all parts that are in use at the same time fit into memory. Otherwise, as with random access,
+  /// parts would be removed before they are used.
   void expect(const Coming& coming) {
     if (!loaded_) return;
     std::vector<std::size_t> order, samples(reading_.parts.size());
@@ -242,7 +243,7 @@ class Hdf5Dataset::Files {
   std::mutex mutex_;
   std::vector<std::pair<std::size_t, std::unique_ptr<Hdf5File>>> open_;  // least recently used first
   std::atomic<std::size_t> most_open_{0}, opened_{0};
-  std::unique_ptr<LoadedParts> loaded_;  // declared last, so that its thread ends before what it reads with
+  std::unique_ptr<LoadedParts> loaded_;  // declared last, because its thread uses the other members
 };
 
 Hdf5Dataset::Hdf5Dataset(std::vector<fs::path> files, Hdf5Options options) {

@@ -1,4 +1,4 @@
-// HDF5 files as one data set. Only a few of the files are open at a time, and what is compressed is unpacked in blocks.
+// HDF5 files as one data set. Only a few of the files are open at a time, and compressed data are unpacked in blocks.
 #pragma once
 
 #include <cstddef>

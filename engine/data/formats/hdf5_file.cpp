@@ -19,13 +19,13 @@ namespace {
 
 static_assert(sizeof(hid_t) == sizeof(std::int64_t));
 
-/// Holds the library's lock, and turns its own error output off: for good, because after a corrupt file it would print
-/// some at the end of the process, too.
+/// Holds the library's lock, and turns HDF5's error output off. The output stays off, because after a corrupt file HDF5
+/// also prints errors at the end of the process.
 class Turn {
  public:
   Turn() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
-  /// In a forked child, where the lock is held in the name of the parent's thread.
+  /// Replaces the lock in a forked child, where a thread of the parent still holds it.
   static void begin_anew() { new (&mutex()) std::recursive_mutex; }
 
  private:
@@ -53,10 +53,10 @@ class Id {
 };
 
 constexpr int most_depth = 64;                // groups within one another
-constexpr std::size_t most_objects = 10'000;  // groups and datasets that are looked at
+constexpr std::size_t most_objects = 10'000;  // groups and datasets that are visited
 constexpr std::size_t tried_bytes = std::size_t{16} << 20;
 
-/// Names in a group, sorted; of one with very many, the first.
+/// The names in a group, sorted; at most most_objects + 1 of them.
 std::vector<std::string> names_in(hid_t group) {
   std::vector<std::string> names;
   const auto add = [](hid_t /*group*/, const char* name, const auto* /*about*/, void* all) -> herr_t {
@@ -72,7 +72,7 @@ std::vector<std::string> names_in(hid_t group) {
   return names;
 }
 
-/// Called by HDF5 before it follows a link to another file: keeps the file's name and forbids it.
+/// HDF5 calls this before it follows a link to another file. Stores that file's name and refuses.
 herr_t forbid(const char* /*parent*/, const char* /*group*/, const char* file, const char* /*object*/,
               unsigned* /*flags*/, hid_t /*access*/, void* into) {
   try {
@@ -153,8 +153,8 @@ std::optional<Chunks> chunks_of(hid_t id) {
                 .row_bytes = *all};
 }
 
-/// A prime number, as HDF5 wants it, of about 100 places for each chunk: few chunks then share one, and drive each
-/// other out.
+/// A prime number, as HDF5 wants it, of about 100 places per chunk. Chunks then rarely share a place; two chunks that
+/// do evict each other.
 std::size_t slots_for(std::size_t chunks) {
   constexpr std::size_t least = 521, most = std::size_t{1} << 18;  // places; the least is HDF5's own number
   const auto is_prime = [](std::size_t n) {
@@ -210,8 +210,8 @@ void Hdf5File::refuse_dataset(const std::string& path, const std::string& what) 
   refuse(file_, "dataset '" + path + "' " + what);
 }
 
-/// Datasets stay open, because HDF5 keeps a chunk cache per open dataset. How large that has to be is known only once
-/// the dataset is open, so those with chunks are opened twice.
+/// Returns the open dataset. Datasets stay open, because HDF5 keeps a chunk cache per open dataset. The cache's size
+/// depends on properties of the open dataset, so a dataset with chunks is opened twice.
 std::int64_t Hdf5File::dataset(const std::string& path) const {
   if (const auto found = datasets_.find(path); found != datasets_.end()) return found->second;
   hid_t id = H5Dopen2(id_, path.c_str(), access_);
@@ -225,8 +225,8 @@ std::int64_t Hdf5File::dataset(const std::string& path) const {
   return datasets_[path] = id;
 }
 
-/// How to open a dataset with chunks, with a cache for them; negative for any other. Without compression there is no
-/// cache: HDF5 then reads the rows that are requested, not the chunks that they are in.
+/// The access properties, with a chunk cache, for opening a dataset with chunks; negative for any other dataset.
+/// Without compression the cache is empty: HDF5 then reads the requested rows and not their whole chunks.
 std::int64_t Hdf5File::access_to(std::int64_t id) const {
   const std::optional<Chunks> chunks = chunks_of(id);
   if (!chunks) return -1;
@@ -253,7 +253,8 @@ Hdf5ChunkCache Hdf5File::chunk_cache(const std::string& path) const {
   return found;
 }
 
-/// What the header says has to be there: memory is taken by it, and HDF5 1.10 reads beyond a compact dataset's end.
+/// Throws if the header claims more data than is stored: memory is allocated by the header, and HDF5 1.10 reads beyond
+/// the end of a compact dataset.
 void Hdf5File::check_storage(const Hdf5Column& column, std::int64_t id) const {
   const Id layout(H5Dget_create_plist(id), H5Pclose), type(H5Dget_type(id), H5Tclose);
   const bool elsewhere = H5Pget_layout(layout) == H5D_VIRTUAL || H5Pget_external_count(layout) > 0;
@@ -326,7 +327,7 @@ std::vector<Hdf5Column> Hdf5File::columns(const std::string& name) const {
   std::size_t objects = 0;
   collect(name, 0, objects, found);
   if (found.empty()) refuse(file_, "group '" + name + "' is empty");
-  // Each is no larger than what is stored may stand for; all together neither.
+  // check_storage() has limited each dataset; all of them together have a limit, too.
   std::size_t left = limits_.unpacked(stored_);
   for (const Hdf5Column& column : found) {
     const auto bytes = checked_product(size_of(column.dtype), column.shape, left);

@@ -23,15 +23,15 @@ struct Hdf5Column {
   ArrayShape row_shape() const { return {shape.begin() + 1, shape.end()}; }
 };
 
-/// What HDF5 keeps in memory of an open dataset: up to `bytes` of its chunks, which it finds with `slots` places.
+/// The chunk cache of an open dataset: at most `bytes` bytes of chunks, in a hash table of `slots` places.
 struct Hdf5ChunkCache {
   std::size_t bytes = 0, slots = 0;
 };
 
-/// An HDF5 file open for reading. The chunk cache of a compressed dataset holds at least the chunks that one row is in,
-/// and up to four times as many, as long as all datasets together keep to `chunk_cache` bytes. A dataset that claims
-/// much more than the file stores is refused, and so is one in another file, unless `limits` allow it. Errors are
-/// Error{invalid}, in one line, with the file and the dataset. Any thread.
+/// An HDF5 file open for reading. The chunk cache of a compressed dataset holds at least the chunks of one row, and up
+/// to four times as many while the caches of all datasets together have at most `chunk_cache` bytes. A dataset that
+/// claims much more than the file stores is refused. A dataset in another file is refused unless `limits` allow it.
+/// Errors are Error{invalid}, in one line, with the file and the dataset. Any thread.
 class Hdf5File {
  public:
   static constexpr std::size_t default_chunk_cache = std::size_t{32} << 20;
@@ -42,8 +42,8 @@ class Hdf5File {
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
-  /// Reads the layout and the first rows of the datasets of these names in a child process. Throws if libhdf5, which
-  /// takes much in a file on trust, ends the process that reads it, or does not come back.
+  /// Reads the layout and the first rows of the datasets of these names in a child process. Throws if the child crashes
+  /// or does not end: libhdf5 trusts much of what a file says, so a corrupt file can make it do either.
   static void try_out(const std::filesystem::path& file, const ReadLimits& limits,
                       const std::vector<std::string>& names);
 
@@ -68,7 +68,7 @@ class Hdf5File {
   std::int64_t id_ = -1;
   std::int64_t access_ = -1;                              // how datasets and links are opened
   mutable std::size_t chunk_cache_left_;                  // bytes for the datasets that are not open yet
-  mutable std::string other_file_;                        // that a link would have led to
+  mutable std::string other_file_;                        // file of a link that was refused
   mutable std::map<std::string, std::int64_t> datasets_;  // open datasets, by path
 };
 

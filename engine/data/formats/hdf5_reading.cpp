@@ -83,7 +83,7 @@ Hdf5Reading reading_of(const std::vector<Hdf5Layout>& files, const Hdf5ReadingOp
                  : fits          ? std::max<std::size_t>(reading.parts.size(), 1)
                                  : std::max<std::size_t>(options.memory / largest, 2);
   if (reading.held >= reading.parts.size()) return reading;
-  // Two windows fit: the one that samples are taken from, and the next, which is read ahead.
+  // Memory holds two windows: the one that samples are taken from, and the next one, which is read ahead.
   reading.blocks.window = reading.held / 2;
   reading.blocks.open = options.preload ? reading.blocks.window : options.open;
   reading.blocks.files.resize(files.size());

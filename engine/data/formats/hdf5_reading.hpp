@@ -11,7 +11,7 @@
 
 namespace tutti::engine {
 
-/// What a file has for each sample, over all its datasets.
+/// The numbers of rows and bytes of a file, over all its datasets.
 struct Hdf5Layout {
   std::size_t rows = 0;
   std::size_t row_bytes = 0;

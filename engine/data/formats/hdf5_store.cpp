@@ -68,7 +68,7 @@ void LoadedParts::expect(std::vector<std::size_t> order) {
 
 std::shared_ptr<const LoadedParts::Columns> LoadedParts::get(std::size_t part) { return fetch(part, false); }
 
-/// Moves what is read ahead on: `part` has been requested for the first time since expect(). The lock is held.
+/// Called at the first request for `part` since expect(): lets later parts be read ahead. The lock is held.
 void LoadedParts::advance_to(std::size_t part) {
   const auto place = places_.find(part);
   if (place == places_.end()) return;
@@ -78,7 +78,8 @@ void LoadedParts::advance_to(std::size_t part) {
   wanted_.notify_all();
 }
 
-/// Removes the least recently used part if the cache is full; one that is awaited only if all are. The lock is held.
+/// Removes the least recently used part if the cache is full. Parts that were read ahead and not requested yet are
+/// removed only if there are no others. The lock is held.
 void LoadedParts::make_room() {
   const auto earlier = [](const auto& a, const auto& b) {
     return std::pair(a.second.awaited, a.second.used) < std::pair(b.second.awaited, b.second.used);

@@ -1,4 +1,4 @@
-// What an Hdf5Dataset keeps of its files: copies, and parts in memory.
+// FileCache and LoadedParts, for Hdf5Dataset: copies of files, and parts of files in memory.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,7 @@ class LoadedParts {
   struct Entry {
     std::shared_future<Pointer> columns;
     bool requested = false;  // since the last call of expect()
-    bool awaited = false;    // read ahead, and not requested since
+    bool awaited = false;    // was read ahead and has not been requested yet
     std::size_t used = 0;
   };
   Pointer fetch(std::size_t part, bool ahead);

@@ -20,7 +20,7 @@ struct Mix {
   std::size_t end() const noexcept { return first + weights.size(); }
 };
 
-/// The mix of output pixel `i` of `to`, of `from` input pixels.
+/// The weights for output pixel `i` when `from` input pixels become `to` output pixels.
 Mix mix_of(std::size_t i, std::size_t from, std::size_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), reach = std::max(scale, 1.0);
   const double centre = (static_cast<double>(i) + 0.5) * scale;
@@ -39,7 +39,8 @@ Mix mix_of(std::size_t i, std::size_t from, std::size_t to) {
 
 }  // namespace
 
-/// Narrows each row first, and adds it to the output rows that it is a part of. Those are few and consecutive.
+/// Resizes each row to the new width and then adds it to the output rows to which it contributes, which are few and
+/// consecutive.
 class Canvas::Resizing {
  public:
   Resizing(std::size_t from_height, std::size_t from_width, const Canvas& canvas)

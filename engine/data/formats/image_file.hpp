@@ -13,9 +13,9 @@
 
 namespace tutti::engine {
 
-/// Takes the rows of an image and resizes them to height x width, or to no other size if `height` is 0. Bilinear
-/// interpolation; when reducing, averages over all pixels that fall into one (triangle filter). It needs memory for the
-/// result and a few rows.
+/// Collects the rows of an image and resizes them to height x width; `height` 0: no resizing. Enlarging is bilinear
+/// interpolation; reducing averages over all pixels that fall into one (triangle filter). Needs memory for the result
+/// and a few rows.
 class Canvas {
  public:
   Canvas(std::size_t channels, std::size_t height, std::size_t width);
@@ -26,11 +26,11 @@ class Canvas {
   std::size_t height() const noexcept { return height_; }  ///< 0 until begin(), unless an image is resized
   std::size_t width() const noexcept { return width_; }
 
-  /// The size of the image that comes.
+  /// Sets the size of the image whose rows follow.
   void begin(std::size_t height, std::size_t width);
-  /// The next row, from top to bottom: width x channels bytes.
+  /// Adds the next row, from top to bottom: width x channels bytes.
   void row(const std::uint8_t* pixels);
-  /// u8 of channels x height x width, once all rows have come.
+  /// Returns u8 of channels x height x width. Call it after all rows were added.
   Array finish();
 
  private:
@@ -45,14 +45,14 @@ class Canvas {
   std::unique_ptr<Resizing> resizing_;
 };
 
-/// Throws Error{invalid} if an image claims more pixels than `limits` allow, more than a million in a row or column, or
-/// more than its file can hold, which is `most`. `whole` says that memory is needed for all of its pixels at once, as
-/// it cannot be decoded row by row or is not resized; the limit is a quarter then.
+/// Throws Error{invalid} if an image claims more than limits.max_pixels pixels, more than a million in a row or column,
+/// or more than `most`, the number that its file can hold. `whole`: all pixels are in memory at once, because the image
+/// cannot be decoded row by row or is not resized. Then the limit is a quarter of limits.max_pixels.
 void check_pixels(std::size_t height, std::size_t width, bool whole, std::size_t most, const ReadLimits& limits);
 
-/// Decodes a file into the canvas, converting to its channels, 1 (grey by ITU-R BT.601) or 3 (red, green, blue), as
-/// PIL, OpenCV and torchvision do: transparency, colour profiles and gamma values are left out of account. Throws
-/// Error{invalid} with the decoder's message, or with the missing library in builds without it.
+/// Decodes a file into the canvas and converts to its channels: 1 (grey by ITU-R BT.601) or 3 (red, green, blue). Like
+/// PIL, OpenCV and torchvision, ignores transparency, colour profiles and gamma values. Throws Error{invalid} with the
+/// decoder's message, or with the missing library in builds without it.
 void decode_jpeg(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
 void decode_png(std::span<const std::uint8_t> file, const ReadLimits& limits, Canvas& canvas);
 

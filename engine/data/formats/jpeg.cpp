@@ -29,7 +29,8 @@ void leave_on_warning(j_common_ptr info, int level) {
   if (level < 0) leave(info);
 }
 
-/// A progressive image is refined by its scans, about ten. Thousands of them, with no data, would take hours.
+/// Refuses a progressive image with too many scans. Usual images have about ten; thousands of scans without data would
+/// take hours.
 void count_scans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= most_scans) return;
   auto* const handler = reinterpret_cast<Handler*>(info->err);
@@ -37,8 +38,8 @@ void count_scans(j_common_ptr info) {
   std::longjmp(handler->out, 1);
 }
 
-/// Lets libjpeg reduce the image, by up to 8, as long as it stays twice as large as what is wanted; the rest is
-/// resized.
+/// Lets libjpeg reduce the image by a factor of up to 8, as long as it stays at least twice the wanted size. The canvas
+/// does the rest.
 void reduce(jpeg_decompress_struct& info, const Canvas& canvas) {
   info.scale_denom = 1;
   if (!canvas.resizes()) return;
@@ -54,7 +55,7 @@ bool decode(jpeg_decompress_struct& info, Handler& handler, std::span<const std:
   jpeg_mem_src(&info, file.data(), file.size());
   jpeg_read_header(&info, TRUE);
   if (info.arith_code) throw Error(Code::invalid, "is coded arithmetically, which few programs do: convert it");
-  const std::size_t most = file.size() * 8 * 64;  // a block of 8x8 pixels takes a bit at least
+  const std::size_t most = file.size() * 8 * 64;  // a block of 8x8 pixels takes at least one bit
   check_pixels(info.image_height, info.image_width, jpeg_has_multiple_scans(&info) || !canvas.resizes(), most, limits);
   info.out_color_space = canvas.channels() == 1 ? JCS_GRAYSCALE : JCS_RGB;
   reduce(info, canvas);

@@ -50,7 +50,8 @@ DataSplit split_of(const Source& source, std::shared_ptr<const Dataset> train, s
   std::iota(ids.begin(), ids.end(), 0U);
   shuffle(std::span(ids), Random::keyed(0x7e57));
   if (!classes.empty()) std::ranges::stable_sort(ids, {}, [&](SampleId id) { return classes[id]; });
-  // Every tenth sample is held out, class after class: a tenth of each class, and the right number in all.
+  // Every tenth sample in the order of the classes is held out: about a tenth of each class, and exactly a tenth of
+  // all.
   std::vector<SampleId> held_out, kept;
   for (std::size_t i = 0; i < ids.size(); ++i) (i % 10 == 9 ? held_out : kept).push_back(ids[i]);
   if (held_out.empty()) {

@@ -12,10 +12,10 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t most_deflated = 1032;  // bytes that one byte can stand for
+constexpr std::size_t most_deflated = 1032;  // largest number of bytes that one byte unpacks to
 
-constexpr png_alloc_size_t largest_chunk = std::size_t{4} << 20;  // unpacked, as of a colour profile
-// Texts and the like, of which each may unpack to megabytes: four letters and a zero each.
+constexpr png_alloc_size_t largest_chunk = std::size_t{4} << 20;  // bytes, unpacked, such as a colour profile
+// Chunks that are skipped, such as texts, which may unpack to megabytes; each name is four letters and a zero.
 constexpr char left_out[] = {'t', 'E', 'X', 't', 0,   'z', 'T', 'X', 't', 0,   'i', 'T', 'X',
                              't', 0,   's', 'P', 'L', 'T', 0,   'e', 'X', 'I', 'f', 0};
 
@@ -23,7 +23,7 @@ struct Reading {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::span<const std::uint8_t> rest = {};
-  std::vector<std::uint8_t> rows = {};  // one, or all of an interlaced image
+  std::vector<std::uint8_t> rows = {};  // one row, or all rows of an interlaced image
   char text[200] = {};
 
   Reading() = default;
@@ -47,8 +47,8 @@ void take(png_structp png, png_bytep into, std::size_t bytes) {
   reading->rest = reading->rest.subspan(bytes);
 }
 
-/// To 8 bits of grey or of red, green and blue. Numbers are taken as they are: a profile or a gamma value of the file
-/// changes none of them, transparency is left out, and of 16 bits the upper 8 are kept.
+/// Lets libpng convert to 8 bits of grey, or of red, green and blue. Profiles and gamma values do not change the
+/// numbers; transparency is ignored; of 16 bits the upper 8 are kept.
 void convert(png_structp png, std::size_t channels) {
   png_set_expand(png);
   png_set_strip_16(png);
@@ -69,7 +69,7 @@ bool decode(Reading& reading, const ReadLimits& limits, Canvas& canvas) {
   const png_structp png = reading.png;
   const std::size_t file_bytes = reading.rest.size();
   if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_pixels() has the say
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_pixels() limits the size instead
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, reinterpret_cast<png_const_bytep>(left_out),
                               sizeof left_out / 5);
   png_set_chunk_malloc_max(png, largest_chunk);

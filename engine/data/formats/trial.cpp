@@ -17,7 +17,7 @@ namespace {
 constexpr rlim_t seconds = 3;           // of processor time
 constexpr unsigned longest_wait = 120;  // seconds
 
-/// The child ends silently, whatever handlers the program has set.
+/// Lets the child end without output at a crash or a limit, whatever signal handlers the program has set.
 void prepare_for_the_worst() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGALRM}) std::signal(signal, SIG_DFL);
   sigset_t none;
@@ -39,14 +39,14 @@ void try_in_child(const std::filesystem::path& file, const std::string& library,
     prepare_for_the_worst();
     try {
       reading();
-    } catch (...) {  // it will throw the same where it can be reported
+    } catch (...) {  // the parent process will throw the same error and report it
     }
     _exit(0);
   }
   int status = 0;
   pid_t ended = 0;
   while ((ended = waitpid(child, &status, 0)) < 0 && errno == EINTR) continue;
-  if (ended < 0 || status == 0) return;  // or the program has others wait for its children
+  if (ended < 0 || status == 0) return;  // ended < 0: something else in the program waited for the child
   if (WIFSIGNALED(status) &&
       (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGALRM))
     refuse(file, library + " does not come to an end with it; it is corrupt, fetch it again");

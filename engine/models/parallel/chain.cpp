@@ -201,7 +201,7 @@ void ParallelChain::add(std::size_t index) {
   steps_.push_back([](const Flow& flow) { return Flow{std::nullopt, at::softmax(flow.values, 1)}; });
 }
 
-/// The padding, which must be equal on both sides.
+/// Returns the padding. Throws unless it is equal on both sides.
 nn::Sizes ParallelChain::padding_of(const Layer& layer) const {
   if (!layer.same) return {layer.padding[0], layer.padding[1]};
   nn::Sizes padding;
@@ -229,7 +229,7 @@ void ParallelChain::add_conv(const Layer& layer) {
   auto options = windowed<nn::SpaceConvOptions>("conv", layer);
   options.groups = layer.groups;
   options.bias = layer.bias;
-  options.seed = 1;  // replaced by the sequential network's values
+  options.seed = 1;  // the values are replaced by those of the sequential network
   const auto conv = register_module(options.name, nn::SpaceConv(width_, layer.size, space(), options));
   LayerCost& cost = begin_windows(options.name, conv->windows());
   cost.weights = weights_of(*conv);
@@ -288,7 +288,7 @@ void ParallelChain::add_grid(const Layer& layer) {
   end(begin(name, Split::replicate));
 }
 
-/// The noise is drawn for whole samples, the same on every rank, and each rank takes its part: the result does not
+/// The noise is drawn for whole samples, the same on every rank, and each rank uses its part. So the result does not
 /// depend on the mesh.
 void ParallelChain::add_dropout(const Layer& layer) {
   if (layer.number == 0) return;

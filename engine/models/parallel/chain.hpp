@@ -27,14 +27,14 @@ struct Between {
   Tiling tiling;
   std::int64_t channels = 0;
   bool in_tiles = false;      ///< otherwise whole on every rank
-  bool has_gradient = false;  ///< there are parameters before
+  bool has_gradient = false;  ///< true if earlier layers have parameters
 };
 
 /// Input samples and output scores are whole and the same on all ranks of the layout. Parameters have the names that
-/// the sequential Chain gives them. Between layers, values are gathered, cut or cut anew where the next layer needs it.
+/// the sequential Chain gives them. Between layers, values are gathered or split again as the next layer needs.
 class ParallelChain final : public torch::nn::Module {
  public:
-  /// A part of a network, from images to images, or to scores if the layers lead there.
+  /// For a part of a network: takes images in the form `input`. Returns images, or scores if the layers end with those.
   ParallelChain(const Between& input, std::vector<Layer> layers, std::int64_t classes, Layout layout,
                 SplitChoices choices);
   Flow pass(Flow flow);
@@ -76,7 +76,7 @@ class ParallelChain final : public torch::nn::Module {
   void place_images(const std::string& name, const Layer& layer);
   void into_tiles();
   void bring_together();
-  void need_rows();  // whole ones, on every rank
+  void need_rows();  // makes rows whole on every rank
   LayerCost& begin(const std::string& name, Split split);
   void end(LayerCost& cost);
   /// begin() for a layer that slides windows over images, before width_ is set. Sets the images' tiling to its

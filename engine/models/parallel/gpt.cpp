@@ -15,7 +15,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// A weight and a bias, split along one dimension or whole. They get the values of the sequential network.
+/// A weight and a bias, split along one dimension or whole. Their values are copied from the sequential network.
 class Part final : public nn::ParallelModule {
  public:
   Part(const char* name, const Sizes& sizes, const Sizes& bias_sizes, std::int64_t dim, std::int64_t bias_dim,
@@ -43,7 +43,7 @@ class Table final : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// causal_attention() of some of the heads.
+/// Calls causal_attention() for some of the heads.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout,
                   Interval heads, std::int64_t all_heads) {
   if (dropout == 0 || heads.size() == all_heads) return models::causal_attention(query, key, value, dropout);
@@ -204,7 +204,7 @@ at::Tensor ParallelGpt::forward(const at::Tensor& tokens) {
   return nn::gather_from(at::linear(x, tied_ ? table : use(head_)), 1, positions, sequence);
 }
 
-/// The costs of a full context. Every weight's gradient is summed over the ranks of the sequence.
+/// Sets the costs for a full context. Every weight's gradient is summed over the ranks of the sequence.
 void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64_t heads) {
   const nn::Group& sequence = layout_.sequence;
   const std::int64_t here = Cut::even(context_, sequence->size())[sequence->rank()].size();
@@ -225,16 +225,16 @@ void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64
       cost.split = cut ? "column, sequence" : "column";
       cost.forward = cost.backward = 2 * here * width;
     }
-    if (cut && !blocks_[i]->by_ring()) {  // nn::Traffic counts blocks for oneself, too
+    if (cut && !blocks_[i]->by_ring()) {  // nn::Traffic also counts a rank's blocks for itself
       const std::int64_t heads_here = Cut::even(mine * heads / width, sequence->size())[sequence->rank()].size();
       const std::int64_t all_positions = context_ * heads_here * width / heads;
       cost.forward += 3 * here * mine + all_positions, cost.backward += here * mine + 3 * all_positions;
-    } else if (cut) {  // keys and values of all ranks but the next; in backward also the gradients of all
+    } else if (cut) {  // a ring: keys and values of all ranks but the next; in backward also all gradients
       const Cut positions = Cut::even(context_, sequence->size());
       const std::int64_t others = context_ - positions[(sequence->rank() + 1) % sequence->size()].size();
       cost.forward += 2 * others * mine, cost.backward += 2 * (others + context_) * mine;
     }
-    // Two norms and two sums; queries, keys, values and the attention's output; input and output of the gelu.
+    // Outputs of two norms and two sums; queries, keys, values, output of the attention; input and output of the gelu.
     cost.outputs = 4 * here * width + 4 * here * mine + 2 * here * hidden;
   }
   LayerCost& last = entry("head", norm_weight_.numel() + norm_bias_.numel() + (tied_ ? 0 : head_.numel()));

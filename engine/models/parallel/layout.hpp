@@ -11,13 +11,13 @@
 
 namespace tutti::engine {
 
-/// A value: copies use the same groups.
+/// Copies share the groups.
 struct Layout {
   std::string mesh;  ///< for errors: "data 2 x height 2"
   nn::Space space;   ///< the ranks along height and width
   nn::Space one;     ///< a space of one rank, for images that are whole
   nn::Group tensor, sequence;
-  /// ranks whose samples are one batch for BatchNorms; none: those of the space
+  /// BatchNorms normalise over the samples of these ranks; nullopt: over those of the space
   std::optional<Communicator> together = {};
 };
 

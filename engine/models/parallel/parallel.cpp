@@ -57,7 +57,7 @@ void refuse_depth(const ModelSettings& settings, const std::vector<Mesh::Axis>& 
                                        ": images have no depth; volumes are for nn::SpaceConv");
 }
 
-/// The buffer with the name `name` of the sequential network.
+/// The buffer that is called `name` in the sequential network.
 at::Tensor find_buffer(const torch::OrderedDict<std::string, at::Tensor>& mine, const std::string& name) {
   if (const at::Tensor* found = mine.find(name)) return *found;
   const std::size_t dot = name.rfind('.');

@@ -21,13 +21,9 @@ class NetworkParts;
 ///   data            no effect: the trainer distributes samples along it
 ///
 /// `choices` overrides this for single layers. Inputs and scores are whole tensors, equal on all ranks except along
-/// `data`. Parameters and buffers have the names of the sequential network; Network::parts knows the shard that each
-/// rank has. BatchNorms normalise over all tiles of this rank's samples, or over the samples of all ranks if
+/// `data`. Parameters and buffers have the names of the sequential network; Network::parts knows which shard this rank
+/// has. BatchNorms normalise over all tiles of this rank's samples, or over the samples of all ranks if
 /// choices.batch_norm is set. The values that dropout zeroes do not depend on axes other than `data`.
-///
-/// Collective over all ranks of the mesh, with the same settings on all. Throws Error{unsupported, invalid}, in one
-/// line, with the layer's name, its width and the mesh, for layers that cannot be split: for example uneven
-/// padding=same, or widths smaller than an axis.
 Network make_parallel_model(const ModelSettings& settings, const Mesh& mesh, const SplitChoices& choices = {});
 
 /// The same for an existing network of make_model(settings), which is not changed.

@@ -11,7 +11,7 @@
 namespace tutti::engine {
 namespace {
 
-/// Drawn from LibTorch's generator, which make_model() seeds.
+/// Draws a seed from LibTorch's generator, which make_model() seeds.
 std::uint64_t draw_seed() {
   return static_cast<std::uint64_t>(at::randint(1 << 30, {1}, at::kLong).item<std::int64_t>());
 }

@@ -30,7 +30,7 @@ class SparseTower final : public torch::nn::Module {
 
   std::size_t stages() const noexcept { return filters_.size(); }
   nn::SpaceLocalFilter filters(std::size_t stage) const { return filters_.at(stage); }
-  /// A copy of the filters of a stage in a new layer, to reconstruct images with.
+  /// A new layer with a copy of a stage's filters, to reconstruct images with.
   nn::SpaceLocalFilter copy_of(std::size_t stage) const;
   /// Per sample: half the squared error of reconstructing the input of stage `stage` from the outputs of its filters by
   /// `decoder`, plus `sparsity` times the sum of its pooled outputs. The same on all ranks.

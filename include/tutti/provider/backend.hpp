@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-/// A component of a context with work in flight: a transport, or a backend with collectives of its own.
+/// A part of a context that has work in flight: a transport, or a backend with collectives of its own.
 ///
 /// Threads: every call except watch() is made by the holder of the context's progress token, so implementations need no
 /// locks against one another.
@@ -32,10 +32,10 @@ class Engine {
   /// there was progress.
   virtual bool progress() = 0;
 
-  /// Descriptors for sleeping. `sleep` becomes readable when progress() has something to do, provided that arm(true)
-  /// was called after the last progress() and returned true (false: there is something to do already). arm(false)
-  /// disarms; both are cheap if nothing changes. `watch` becomes readable whenever watch() has something to do; -1 if
-  /// there is none.
+  /// Descriptors that a sleeping thread polls; -1: none. `sleep` becomes readable when progress() has something to do,
+  /// provided that arm(true) was called after the last progress() and returned true. arm(true) returns false if
+  /// progress() has something to do already. arm(false) ends this; both are cheap if nothing changes. `watch` becomes
+  /// readable whenever watch() has something to do.
   struct Fds {
     int sleep = -1;
     int watch = -1;
@@ -43,15 +43,15 @@ class Engine {
   virtual Fds fds() const noexcept = 0;
   virtual bool arm(bool on) = 0;
 
-  /// True while work is in flight that no descriptor reports, as in a library without a wait handle. A sleeping thread
-  /// then polls at intervals that grow to 1 ms.
+  /// True while work is in flight whose completion no descriptor reports, for example in a library without a wait
+  /// handle. A sleeping thread then calls progress() at intervals that grow to 1 ms.
   virtual bool polled() const noexcept { return false; }
 
   /// Checks for dead ranks. Called by the background thread, without the progress token.
   virtual void watch() {}
 };
 
-/// A list of ranks that does not change. Copies share it, and are as cheap as a pointer.
+/// An immutable list of ranks. Copies share the list and cost as little as a shared_ptr.
 class Ranks {
  public:
   Ranks() = default;
@@ -79,14 +79,14 @@ class Ranks {
 
 /// The ranks of a communicator: members[i] is the world rank of its rank i.
 struct Group {
-  std::uint64_t id = 0;  ///< agreed by all members; identifies the communicator in tags and causes
+  std::uint64_t id = 0;  ///< equal on all members; identifies the communicator in tags and causes
   int rank = 0;          ///< this process's rank in the group
   Ranks members = {};
   std::shared_ptr<const Hosts> table = {};  ///< the members by host; null: all are on one host
   int size() const noexcept { return static_cast<int>(members.size()); }
   /// The rank in this group of a world rank; -1 if it is not a member.
   int rank_of(int world) const noexcept {
-    // In the world, and in groups that begin with its first ranks, a rank has its own number.
+    // Fast path: in the world, and in groups that begin with its first ranks, both numbers are equal.
     const auto here = static_cast<std::size_t>(world);
     if (world >= 0 && here < members.size() && members[here] == world) return world;
     const auto found = std::ranges::find(members, world);
@@ -97,13 +97,13 @@ struct Group {
 
 struct Call;
 
-/// Tells how far a call in flight has come. The caller holds the progress token.
+/// Describes the progress of a call in flight, for reports. Token held.
 class Tracker {
  public:
-  /// "ring in round 3 of 6, with rank 2". Empty: unknown.
+  /// The state of the call as text: "ring in round 3 of 6, with rank 2". Empty: unknown.
   virtual std::string where(const Call& call) const = 0;
-  /// Appends the world ranks that the call exchanges with now, of whom at least one has not done its part; at most
-  /// `most_partners`. None: unknown.
+  /// Appends the world ranks with which the call exchanges messages now, at most `most_partners`. At least one of them
+  /// has not done its part yet. Appends nothing if they are unknown.
   virtual void partners(const Call& /*call*/, std::vector<int>& /*ranks*/) const {}
   static constexpr std::size_t most_partners = 16;
 
@@ -111,30 +111,31 @@ class Tracker {
   ~Tracker() = default;
 };
 
-/// One collective from its launch until it has ended: the backend's input, and the receiver of its reports. The
-/// reporting thread holds the progress token.
+/// One collective from its launch until ended(): the backend's input, and the receiver of the backend's reports. The
+/// thread that reports holds the progress token.
 struct Call {
   Collective what;                   ///< unchanged until ended()
   std::uint32_t sequence = 0;        ///< number of the call in its communicator; equal on all ranks
   Signature summary;                 ///< signature of the call; zero: messages are not checked
-  std::string_view algorithm;        ///< one that supports() accepted; empty: the backend's own default
-  std::size_t piece = 0;             ///< bytes of a buffer that are best sent on together; 0: the backend's own
-  Event after = {};                  ///< on the caller's stream; a call on device memory starts after it
-  const Tracker* tracker = nullptr;  ///< set by start() and valid until ended(); null: nobody knows more
+  std::string_view algorithm;        ///< an algorithm that supports() accepted; empty: the backend's default
+  std::size_t piece = 0;             ///< bytes that a rank best forwards at a time; 0: the backend's default
+  Event after = {};                  ///< a call on device memory starts after this event of the caller's stream
+  const Tracker* tracker = nullptr;  ///< set by start() and valid until ended(); null: the progress is unknown
 
-  /// For the report of a time-out.
+  /// Tracker::where(), for the error text of a timeout.
   std::string where() const { return tracker != nullptr ? tracker->where(*this) : std::string(); }
 
-  /// Something failed, but parts of the call are still in flight; they end when the communicator is cancelled, which
-  /// follows. May be called several times.
+  /// Reports a failure while parts of the call are still in flight. The communicator is then cancelled, which ends
+  /// these parts. May be called several times.
   virtual void trouble(const Status& why) = 0;
-  /// Everything that remains of the call is enqueued on device streams and complete at `end`, which stays valid until
-  /// ended(). Lets a stream wait instead of the host. Optional; at most once, before ended().
+  /// Reports that the rest of the call is enqueued on device streams and completes with the event `end`, which stays
+  /// valid until ended(). A stream can then wait instead of the host. Optional; at most once, before ended().
   virtual void enqueued(const Event& /*end*/) {}
-  /// A device may continue to use the buffers after ended(): their owners are never destroyed. Called before ended().
+  /// Reports, before ended(), that a device may use the buffers after ended(). The owners of the buffers are then never
+  /// destroyed.
   virtual void abandoned() {}
-  /// The call is over, with success or not, and nothing accesses its buffers any more. Called exactly once, possibly
-  /// inside start(), and the backend's last action for the call; the object may be reused for another call at once.
+  /// Reports that the call is over, successfully or not, and that nothing accesses its buffers any more. Called exactly
+  /// once, possibly inside start(), as the backend's last action for the call: the object may be reused at once.
   virtual void ended(const Status& status) = 0;
 
  protected:
@@ -144,24 +145,24 @@ struct Call {
   ~Call() = default;
 };
 
-/// Made collectively for one communicator by all its members. Calls are started in communicator order, equal on all
-/// ranks, with several in flight. Threads: as for every Engine; supports(), name() and describe() from any.
+/// Made collectively for one communicator by all its members. Calls are started in communicator order, which is equal
+/// on all ranks; several may be in flight. Threads: as for Engine; any thread may call supports() and name().
 class Backend : public Engine {
  public:
   virtual std::string_view name() const noexcept = 0;
 
-  /// Ok, or why `algorithm` (empty: the default) cannot run this call. Communicates nothing and depends only on what
-  /// all ranks know alike: not on addresses, nor on the byte counts of a v-form.
+  /// Returns ok, or the reason why `algorithm` (empty: the default) cannot run this call. Local. The result depends
+  /// only on values that are equal on all ranks, so neither on addresses nor on the byte counts of a v-form.
   virtual Status supports(const Collective& call, std::string_view algorithm) const = 0;
 
-  /// Starts a call that supports() accepted; never blocks. `call` keeps its address until its ended(). An exception is
-  /// a failure of this rank, and must leave nothing in flight.
+  /// Starts a call that supports() accepted; never blocks. `call` keeps its address until ended(). An exception means a
+  /// failure of this rank; nothing of the call may then be in flight.
   virtual void start(Call& call) = 0;
 
-  /// Ends every call with `why`; also called if there are none. Each call reports ended() once nothing accesses its
-  /// buffers, either inside this call or later from progress(), as the progress token is not held while waiting.
-  /// Buffers that a library cannot release are kept (see the backend's documentation). No call is started afterwards.
-  /// May be called again.
+  /// Ends every call in flight with `why`. Each call reports ended() once nothing accesses its buffers: inside this
+  /// function, or later inside progress(), so that this function need not wait with the progress token held. Buffers
+  /// that a library cannot release are kept (see the backend's documentation). No call is started afterwards. May be
+  /// called again, and also without calls in flight.
   virtual void cancel(const Status& why) noexcept = 0;
 };
 

@@ -1,4 +1,4 @@
-// RunList and PackedTexts: a number and a text of each rank of a job, in little memory.
+// RunList and PackedTexts: compact lists of numbers and of texts, with one entry per rank of a job.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace tutti {
 
-/// A list of numbers that is kept as runs with a constant step: 12 bytes for a run such as 3 3 3 3 or 14 28 42. So the
-/// host of each rank takes 12 bytes a host where the ranks of a host follow one another, and no list takes more than 6
-/// bytes a number.
+/// A list of numbers, stored as runs with a constant step: 12 bytes for a run such as 3 3 3 3 or 14 28 42. For example,
+/// a list of the hosts of all ranks takes 12 bytes per host if the ranks of each host are consecutive. No list takes
+/// more than 6 bytes per number.
 ///
-/// Threads: const functions may be called by several at once.
+/// Threads: several threads may call const functions at once.
 class RunList {
-  // Arithmetic modulo 2^32: a step may also lead downwards.
+  // Arithmetic is modulo 2^32, so a step may be negative.
   struct Run {
     std::uint32_t begin, first, step;
     std::uint32_t at(std::size_t i) const noexcept { return first + (static_cast<std::uint32_t>(i) - begin) * step; }
@@ -43,7 +43,7 @@ class RunList {
     return (*this)[i];
   }
 
-  /// Reads the list from front to back without searching. The list must outlive it, and not change.
+  /// Reads the list from front to back without a search per number. The list must outlive the reader and not change.
   class Reader {
    public:
     explicit Reader(const RunList& list) noexcept : list_(list) {}
@@ -63,7 +63,7 @@ class RunList {
     const Run* run_ = nullptr;
   };
 
-  std::size_t memory() const noexcept { return runs_.capacity() * sizeof(Run); }  ///< bytes, beside this object
+  std::size_t memory() const noexcept { return runs_.capacity() * sizeof(Run); }  ///< heap bytes, without this object
   void shrink_to_fit() { runs_.shrink_to_fit(); }
 
  private:
@@ -76,10 +76,10 @@ class RunList {
   std::uint32_t size_ = 0;
 };
 
-/// Texts one after the other in one piece of memory.
+/// A list of texts, stored one after the other in one string.
 class PackedTexts {
  public:
-  /// Throws Error{resource} if all together are longer than 4 GiB.
+  /// Appends a text. Throws Error{resource} if all texts together exceed 4 GiB.
   void push_back(std::string_view text) {
     if (all_.size() + text.size() > std::numeric_limits<std::uint32_t>::max())
       throw Error(Code::resource, "the ranks tell one another more than 4 GiB at the start");
@@ -88,13 +88,13 @@ class PackedTexts {
   }
 
   std::size_t size() const noexcept { return ends_.size(); }
-  /// Throws std::out_of_range if there is no such text. Valid until the next push_back().
+  /// Text `i`, valid until the next push_back(). Throws std::out_of_range if there is no text `i`.
   std::string_view operator[](std::size_t i) const {
     const std::size_t end = ends_.at(i), begin = i == 0 ? 0 : ends_[i - 1];
     return std::string_view(all_).substr(begin, end - begin);
   }
 
-  std::size_t memory() const noexcept { return all_.capacity() + ends_.memory(); }  ///< bytes, beside this object
+  std::size_t memory() const noexcept { return all_.capacity() + ends_.memory(); }  ///< heap bytes, without this object
   void shrink_to_fit() {
     all_.shrink_to_fit();
     ends_.shrink_to_fit();

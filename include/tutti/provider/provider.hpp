@@ -22,54 +22,54 @@ namespace tutti {
 struct Viability {
   bool viable = true;
   std::string reason;
-  bool misfit = false;  ///< another variant of the name fits this process, and its reason is the one to report
+  bool misfit = false;  ///< this process needs another variant of the module; errors give that variant's reason
 };
 
-/// `native` is a communicator with the world's ranks that the program has in the provider's library, as an integer
-/// (MPI: MPI_Comm_c2f). no_native: none.
+/// The value of `native` below if the program has none. `native` is the program's communicator of all ranks of the job
+/// in the provider's own library, as an integer (MPI: MPI_Comm_c2f).
 inline constexpr std::int64_t no_native = -1;
 
-/// What a transport needs to connect to its peers. Borrowed; valid during connect().
+/// The information that a transport needs to connect to its peers. Borrowed; valid during connect().
 struct Rendezvous {
   int rank = 0;
   int size = 1;
   std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
-  bool one_host = false;                  ///< all peers share this rank's host, and its network with it
+  bool one_host = false;                  ///< all peers are on this rank's host and share its network
   std::vector<int> cores;                 ///< cores of this host that `rank` and its peers on this host may use
-  Store* store = nullptr;                 ///< already prefixed for this transport
+  Store* store = nullptr;                 ///< a view with a prefix for this transport
   const Settings* settings = nullptr;     ///< settings->job and ->secret identify the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
   std::int64_t native = no_native;
-  /// If all ranks of the job connect by this provider: gives every rank's text to every rank, along a tree. Collective
-  /// among them, `name` used once. Empty: only some connect, and the store serves them; see texts_of_peers().
+  /// An allgather of texts along a tree, if all ranks of the job connect by this provider. Collective over the job;
+  /// each `name` is used once. Empty if only some ranks connect; they use the store. texts_of_peers() does both.
   std::function<Texts(std::string_view name, const Text& mine)> exchange = {};
 
-  /// The texts of `peers`, by world rank, where each of them calls this with the same `name`; those of other ranks may
-  /// be missing and are then empty. Throws Error{timeout, peer_lost}.
+  /// Exchanges texts with `peers`; each of them calls this with the same `name`. The result is by world rank. The texts
+  /// of ranks that are no peers may be empty. Blocks. Throws Error{timeout, peer_lost}.
   Texts texts_of_peers(std::string_view name, const Text& mine) const;
 };
 
-/// A connected transport; or the ranks that it could not reach, with the reason, for another provider to connect.
-/// Reachability is symmetric.
+/// A connected transport, and the peers that it could not reach, with the reason; the next provider tries to connect
+/// these. Reachability is symmetric.
 struct Connected {
   std::unique_ptr<Transport> transport;
   std::vector<int> unreached;
   std::string reason;
 };
 
-/// What a backend needs to be made for one communicator. Borrowed; valid during make_backend(), except for the store,
-/// whose owners may keep it, and the wire.
+/// The information that a backend of one communicator is made from. Borrowed; valid during make_backend(). The backend
+/// may keep the store and the wire.
 struct BackendMeeting {
   const Group* group = nullptr;
   int world_size = 1;
-  std::shared_ptr<Store> store;  ///< already prefixed for this backend and communicator; null for a world of one
+  std::shared_ptr<Store> store;  ///< a view for this backend and communicator; null if the job has one rank
   const Settings* settings = nullptr;
   Deadline until = never;
   std::int64_t native = no_native;
   int local_rank = 0;  ///< this process's index among the job's ranks on its host
   Transport* wire =
-      nullptr;  ///< the context's transport, for the holder of the progress token while a call is in flight; null: none
+      nullptr;  ///< the context's transport, to be used with the token held and a call in flight; null: none
 };
 
 /// Provides a transport, collectives of its own, or both.
@@ -79,22 +79,22 @@ struct Provider {
   Viability (*viable)(const Settings&);
   /// Only ranks with equal domains try to reach one another. Empty: no restriction.
   std::string (*domain)(const Settings&) = nullptr;
-  /// Collective among rank and peers; blocks until connected, or ready to connect lazily. Throws Error{timeout,
-  /// resource, ...}. Null: there is no transport.
+  /// Collective over this rank and its peers. Blocks until connected, or until ready to connect lazily. Throws
+  /// Error{timeout, resource, ...}. Null: the provider has no transport.
   Connected (*connect)(const Rendezvous&) = nullptr;
 
-  /// Names of this provider's own algorithms for a kind, the default first, which may be ""; empty: the kind is not
-  /// supported.
+  /// Names of this provider's own algorithms for a kind, the default first; its name may be "". An empty list means
+  /// that the kind is not supported.
   std::span<const std::string_view> (*algorithms)(Kind) = nullptr;
-  /// Collective among the group's members; may block. Throws Error{timeout, resource, ...}. Null: there are no
-  /// collectives, or its transport makes them.
+  /// Collective over the group; may block. Throws Error{timeout, resource, ...}. Null: the provider has no collectives,
+  /// or makes them in Transport::make_backend().
   std::unique_ptr<Backend> (*make_backend)(const BackendMeeting&) = nullptr;
 
-  /// The kind of memory that its collectives work on.
+  /// The kind of memory that the provider's collectives accept.
   Device::Kind collects = Device::Kind::cpu;
 
-  /// Its device runtime, never destroyed; if it has no devices, it gives the reason. Null: not a device runtime. See
-  /// accelerators.hpp.
+  /// The provider's device runtime, never destroyed. Without devices, its why_not() has the reason. Null: the provider
+  /// is no device runtime. See transports/accelerators.hpp.
   Accelerator& (*accelerator)(const Settings&) = nullptr;
 
   /// Lines about this host for `tutti info`: devices, ports. Null: none.
@@ -104,8 +104,8 @@ struct Provider {
 /// The built-in providers, in order of preference (generated).
 std::span<const Provider* const> providers() noexcept;
 
-/// Changes with every change of a header that modules are compiled with: of include/tutti/, transports/*.hpp and
-/// transports/core/, not of a provider's folder, as for its settings.
+/// Changes with every change of a header that modules are compiled with: include/tutti/, transports/*.hpp,
+/// transports/core/ and transports/stream/. Headers in a provider's own folder do not matter.
 inline constexpr std::string_view module_abi = "tutti module 20";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
@@ -115,17 +115,17 @@ struct Module {
   const Provider* provider = nullptr;
 };
 
-/// A provider by name, and why it does not work; of several variants, the first viable one.
+/// A provider found by name, and the reason if it is not viable. If it has several variants, the first viable one.
 struct Found {
   const Provider* provider = nullptr;
-  std::string reason;  ///< a clause; empty where it is viable
+  std::string reason;  ///< a clause; empty if the provider is viable
 };
 
-/// Opens the modules of that name at the first call; they are never closed. Any thread.
+/// Finds the provider `name`. Opens the modules of that name at the first call; they are never closed. Any thread.
 Found find_provider(std::string_view name, const Settings& settings);
 
-/// Returns true if the module is installed and this host has the devices that it needs, if any. Then it is worth
-/// opening although no setting names it. Opens nothing. Any thread.
+/// Returns true if the module is installed and this host has the devices that it needs, if any. Such a module is opened
+/// even if no setting names it. Opens nothing itself. Any thread.
 bool is_worth_finding(std::string_view name, const Settings& settings);
 
 /// The folder of libtutti; empty if it is linked statically.
@@ -136,5 +136,5 @@ std::vector<std::string> provider_names(const Settings& settings);
 
 }  // namespace tutti
 
-/// Every module defines it, as its only exported symbol.
+/// Every module defines this function, as its only exported symbol.
 extern "C" __attribute__((visibility("default"))) const tutti::Module* tutti_module();

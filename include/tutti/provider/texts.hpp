@@ -1,4 +1,4 @@
-// Texts: a short text of each rank of a job, in little memory.
+// Texts: a short text of each rank of a job, stored compactly.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace tutti {
 
-/// What one rank tells the others: `own` differs from rank to rank; `shared` is the same on many, such as what all
-/// ranks of a host have in common, and is kept and sent once for all of them.
+/// The text that one rank publishes for the others. `own` differs from rank to rank. `shared` is equal on many ranks,
+/// for example on all ranks of a host, and is stored and sent once for all of them.
 struct Text {
   std::string own, shared;
 };
 
-/// The texts of the ranks 0 .. size() - 1, or of a run of ranks, in order. It needs the bytes of all `own`, each
-/// different `shared` once, and little more where ranks with the same `shared` follow one another.
+/// The texts of the ranks 0 .. size() - 1, or of consecutive ranks, in order. The memory holds all `own` and each
+/// different `shared` once, and little more if ranks with the same `shared` are consecutive.
 ///
-/// Threads: const functions may be called by several at once.
+/// Threads: several threads may call const functions at once.
 class Texts {
  public:
   /// Appends the text of the next rank.
   void add(std::string_view own, std::string_view shared);
-  /// Appends the texts of the ranks after these.
+  /// Appends the texts of the next ranks.
   void append(const Texts& next);
 
   std::size_t size() const noexcept { return owns_.size(); }
@@ -33,16 +33,16 @@ class Texts {
   std::string_view shared(int rank) const { return shared_[numbers_.at(static_cast<std::size_t>(rank))]; }
   /// The different shared texts.
   const PackedTexts& shared_texts() const noexcept { return shared_; }
-  /// By rank, which of shared_texts() it has.
+  /// For each rank, the index of its shared text in shared_texts().
   const RunList& shared_numbers() const noexcept { return numbers_; }
 
-  /// The texts as bytes, and back. parse() throws Error{protocol} if these are not the bytes of texts.
+  /// bytes() serialises the texts; parse() is the inverse. parse() throws Error{protocol} for invalid bytes.
   std::string bytes() const;
   static Texts parse(std::string_view bytes);
 
   /// Bytes of memory that this object holds.
   std::size_t memory() const noexcept;
-  /// Frees what only add() and append() need.
+  /// Frees the memory that only add() and append() need.
   void settle();
 
  private:

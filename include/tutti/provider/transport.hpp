@@ -28,20 +28,20 @@ struct Tag {
 struct Unmatched {
   int from = any_rank;     ///< world rank
   std::size_t bytes = 0;   ///< of the whole message
-  std::uint64_t call = 0;  ///< the signature passed to its send()
+  std::uint64_t call = 0;  ///< the signature that the sender passed to send()
 };
 
 /// A completion callback: called exactly once, inside progress() or cancel(), never inside the call that started the
 /// operation.
 using Done = std::function<void(const Status&)>;
 
-/// Receives a transport's reports. May be called from any thread, and must only record them.
+/// Receives a transport's reports. The transport may call it from any thread. Implementations must only record reports.
 class TransportListener {
  public:
   virtual ~TransportListener() = default;
-  /// A failure, reported once per cause. The receiver spreads it to the other ranks.
+  /// Reports a failure, once per cause. The implementation spreads the cause to the other ranks.
   virtual void failed(const Cause& why) = 0;
-  /// A small message sent with Transport::control(), which needs no recv().
+  /// Delivers a small message that rank `from` sent with Transport::control(); it needs no recv().
   virtual void control(int from, ConstBytes message) = 0;
 };
 
@@ -53,8 +53,8 @@ class TransportListener {
 /// Order: messages with equal tags between two ranks match in the order of the calls. A send without a posted recv
 /// never blocks another tag: small messages are buffered at the receiver up to a credit per peer (64 KiB; tcp: 256
 /// KiB), larger ones wait for the recv.
-/// Errors are passed to `done`: mismatch if the signatures or sizes of the two sides differ (both are told), peer_lost
-/// if the other rank is gone.
+/// Errors are passed to `done`: mismatch if the signatures or sizes of sender and receiver differ (on both ranks),
+/// peer_lost if the other rank is gone.
 class Transport : public Engine {
  public:
   Transport(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {}
@@ -63,46 +63,46 @@ class Transport : public Engine {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
-  /// `call` is the signature of the collective that the message belongs to; it is sent along and compared with the
-  /// receiver's. Zero bytes are a message too.
+  /// Sends or receives a message, which may have zero bytes. `call` is the signature of the message's collective; it is
+  /// sent with the message and compared with the receiver's signature.
   virtual void send(int to, const Tag& tag, std::uint64_t call, ConstBytes from, Done done) = 0;
   virtual void recv(int from, const Tag& tag, std::uint64_t call, Bytes into, Done done) = 0;
 
   /// Receives a message of into.size() bytes and reduces it: into = with (op) received. `with` may be `into` itself.
-  /// The default receives into pooled scratch memory; override if received data can be read in place.
+  /// The default receives into pooled scratch memory; override it if received data can be read where they arrive.
   virtual void recv_reduce(int from, const Tag& tag, std::uint64_t call, Bytes into, const std::byte* with,
                            const Fold& fold, Done done);
 
-  /// The oldest unmatched message with `tag` from rank `from`, or from any_rank (a probe). It stays queued for the
-  /// recv() that follows.
+  /// Probe: returns the oldest unmatched message with `tag` from rank `from`, or any_rank. The message stays queued for
+  /// the next recv().
   virtual std::optional<Unmatched> arrived(int /*from*/, const Tag& /*tag*/) { return std::nullopt; }
 
-  /// Cancels the oldest unmatched recv() with this tag and this start of `into`; its `done` never runs. False if there
-  /// is none. The peer is not told.
+  /// Cancels the oldest unmatched recv() with this tag whose buffer starts at `into`; its `done` never runs. Returns
+  /// false if there is no such recv(). Sends nothing to the peer.
   virtual bool retract(int /*from*/, const Tag& /*tag*/, const std::byte* /*into*/) { return false; }
 
-  /// Sends up to `max_control` bytes to the peer's listener, without a recv; wakes the peer if it sleeps. Best effort:
-  /// lost peers are skipped.
+  /// Sends up to `max_control` bytes to the peer's listener; needs no recv(). Wakes the peer if it sleeps. Best effort:
+  /// a message to a lost peer is dropped.
   virtual void control(int to, ConstBytes message) = 0;
   static constexpr std::size_t max_control = 1024;
 
-  /// Reports a failure to every reachable rank; called before anything is closed. Never throws.
+  /// Sends a failure to every reachable rank. Called before connections are closed. Never throws.
   virtual void spread(const Cause& why) noexcept = 0;
 
-  /// Ends every operation of `group` (0: of all groups) with `why`; after the return nothing accesses their buffers.
-  /// Partly sent messages do not corrupt the stream.
+  /// Ends every operation of `group` (0: of all groups) with `why`. After it returns, nothing accesses their buffers.
+  /// Partly sent messages do not corrupt the stream of later messages.
   virtual void cancel(std::uint64_t group, const Status& why) noexcept = 0;
 
-  /// Collectives over what this transport shares with all of `group`; null if there are none, the same on all ranks.
-  /// The transport drives them, those with calls in flight, as it does its messages: nobody else has to. They end
-  /// before it, destroyed by the holder of the token. Any thread; never blocks.
+  /// Makes the transport's own collectives for `group`, for example over memory that all its ranks share. Null on all
+  /// ranks if the transport has none. The transport drives the backend while calls are in flight; its owner need not
+  /// call progress(). The backend is destroyed before the transport, with the token held. Any thread; never blocks.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
 
   /// Allocates memory that peers can access fastest: see Communicator::allocate. May outlive the transport. Any thread.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) { return allocate_shared(bytes); }
 
-  /// Prepares `memory` of the caller, or of another transport of this rank, for this transport's messages while the
-  /// result lives. Any thread.
+  /// Prepares memory of the caller, or of another transport of this rank, for this transport's messages. This lasts as
+  /// long as the result, which owns `memory`. Any thread.
   virtual std::shared_ptr<void> adopt(std::shared_ptr<void> memory, std::size_t /*bytes*/) { return memory; }
 
   /// The route to `to`, for people: "tcp 10.0.0.2 via eth0".
