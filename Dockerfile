@@ -7,12 +7,13 @@
 FROM debian:12-slim AS build
 COPY . /tutti
 WORKDIR /tutti
-RUN apt-get update && third_party/install && apt-get install -y --no-install-recommends dpkg-dev && tools/package deb
+RUN apt-get update && third_party/install && apt-get install -y --no-install-recommends dpkg-dev file && tools/package deb
 
 FROM debian:12-slim
 COPY --from=build /tutti/build/packages/*.deb /tmp/packages/
 RUN apt-get update \
-  && apt-get install -y --no-install-recommends /tmp/packages/libtutti0*.deb /tmp/packages/libtutti-dev*.deb \
+  && apt-get install -y --no-install-recommends /tmp/packages/libtutti0*.deb /tmp/packages/libtutti-c0*.deb /tmp/packages/libtutti-dev*.deb \
+     /tmp/packages/libtutti-ibverbs*.deb \
      /tmp/packages/tutti_*.deb /tmp/packages/tutti-training*.deb /tmp/packages/libtutti-training-dev*.deb openssh-client \
   && rm -rf /tmp/packages /var/lib/apt/lists/*
 CMD ["tutti", "info"]

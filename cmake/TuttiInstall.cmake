@@ -40,7 +40,7 @@ if(TARGET tutti_c)
     set_target_properties(tutti_c PROPERTIES VERSION 0)
   endif()
   install(TARGETS tutti_c EXPORT tutti-c-targets
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev ${namelink}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime-c NAMELINK_COMPONENT dev ${namelink}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
   install(EXPORT tutti-c-targets NAMESPACE tutti:: DESTINATION ${package_dir} COMPONENT dev)
   install(FILES bindings/c/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tutti COMPONENT dev)
@@ -76,7 +76,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tutti-config.cmake.in ${
 write_basic_package_version_file(${config_dir}/tutti-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${config_dir}/tutti-config.cmake ${config_dir}/tutti-config-version.cmake
   DESTINATION ${package_dir} COMPONENT dev)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)  # two versions of runtime may be installed
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/tsan.supp DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti COMPONENT dev)
 
 # What is installed, without tests and examples: `cmake --build DIR --target product`.

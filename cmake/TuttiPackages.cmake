@@ -1,6 +1,7 @@
 # The installation's components, and the Debian packages that CPack makes of them (tools/package deb).
 #
-#   runtime       libtutti and libtutti_c                          libtutti0.2
+#   runtime       libtutti                                         libtutti0.2
+#   runtime-c     libtutti_c                                       libtutti-c0
 #   dev           headers, CMake's and pkg-config's files          libtutti-dev
 #   tools         tutti, tutti-checkpoint                          tutti
 #   peers         the other libraries' programs of tutti bench     tutti-bench-peers
@@ -37,7 +38,12 @@ function(tutti_packages)
   endif()
   set(library libtutti${TUTTI_SOVERSION})
   tutti_package(runtime ${library} libs "collectives between processes: libraries")
-  tutti_package(dev libtutti-dev libdevel "collectives between processes: headers for C++20 and C" NEEDS ${library})
+  set(dev_needs ${library})
+  if(TARGET tutti_c)
+    list(APPEND dev_needs libtutti-c0)
+    tutti_package(runtime-c libtutti-c0 libs "collectives between processes: the library for C" NEEDS ${library})
+  endif()
+  tutti_package(dev libtutti-dev libdevel "collectives between processes: headers for C++20 and C" NEEDS ${dev_needs})
   get_property(modules GLOBAL PROPERTY TUTTI_MODULE_NAMES)
   list(REMOVE_DUPLICATES modules)
   set(module_packages "")

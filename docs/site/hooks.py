@@ -12,7 +12,7 @@ from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TUTTI_SITE_BUILD", ROOT / "build/site"))
-DOXYGEN = "/".join(("..", "cpp", "index.html"))  # among the generated files
+DOXYGEN = "/".join(("..", "cpp", "index.html"))  # written so, as lint looks for such paths in the tree, and this is generated
 PROJECT = ("SECURITY", "CONTRIBUTING", "CHANGELOG")
 COMMANDS = ("run", "bench", "info", "plan", "tune", "train", "checkpoint", "plot", "data")
 
@@ -96,6 +96,8 @@ def settings():
         if row:
             words = row[2].split()
             standard = " ".join(words[: len(words) // 2])
+            if words != 2 * words[: len(words) // 2]:
+                raise ValueError(f"tutti info -c: value and default of {row[1]} differ")
             meaning = row[3].replace("|", "\\|")
             rows.append(f"| `TUTTI_{row[1].upper()}` | `--{row[1].replace('_', '-')}` | {standard} | {meaning} |")
     return "# Settings\n\n" + SETTINGS + "\n".join(rows) + "\n"

@@ -16,6 +16,7 @@ The commands of a page run in its order in one folder, after those of frames/PAG
 
 import argparse
 import collections
+import contextlib
 import concurrent.futures
 import json
 import os
@@ -53,13 +54,15 @@ def blocks_of(page, text):
     found, marks, fence = [], {}, None
     for number, line in enumerate(text.splitlines(), 1):
         if fence is not None:
-            if line.strip() == fence.closing:
+            if re.fullmatch(rf"{fence.closing}`*", line.strip()):
                 found.append(Block(page, fence.line, fence.language, "".join(fence.lines), marks))
                 fence, marks = None, {}
             else:
                 fence.lines.append(line.removeprefix(fence.indent) + "\n")
             continue
-        opening = re.match(r"( *)(```+)(\S*)", line)
+        opening = re.match(r"( *)(```+)([^`\s]*)$", line)
+        if re.match(r" *(~~~|> *```)", line):
+            raise ValueError(f"{page}:{number}: a block that this test does not read: fence it by ``` alone")
         mark = MARK.match(line.strip())
         if opening:
             fence = argparse.Namespace(line=number, indent=opening[1], closing=opening[2], language=opening[3], lines=[])
@@ -67,6 +70,8 @@ def blocks_of(page, text):
             marks[mark[1] or mark[3]] = mark[2] or ""
         elif line.strip():
             marks = {}
+    if fence is not None:
+        raise ValueError(f"{page}:{fence.line}: the block has no end")
     return found
 
 
@@ -124,8 +129,10 @@ def tried(command, cwd, timeout=240, env=None):
         output, _ = process.communicate(timeout=timeout)
         return process.returncode, output
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return 124, f"it takes longer than {timeout} s\n{process.communicate()[0]}"
+        return 124, f"it takes longer than {timeout} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # none is left, as it ought to be
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def refused(command, cwd, **more):
@@ -175,6 +182,8 @@ def like(block):
 
 def take_fragments(fragments, given):
     """Compiles fragments of C and C++; the problem or an empty text."""
+    if not fragments:
+        return ""
     compiler = Compiler(given.build)
     problems = [compiler.check("c", "\n".join(framed(block)), like(block)) for block in fragments if block.language == "c"]
     for example in LIKE.values():
@@ -239,6 +248,8 @@ def commands_of(block):
 
 def take_commands(block, given, folder):
     wanted = int(block.marks.get("exit", "0"))
+    if not commands_of(block):
+        return "", "a console wants a command, after `$ `"
     for command, output in commands_of(block):
         code, printed = tried(["bash", "-euo", "pipefail", "-c", command], folder, timeout=300, env=environment(given))
         if code != wanted:
@@ -290,7 +301,11 @@ def take_page(page, given):
             problem = refused(["bash", "-eu", prepared], folder, env={**environment(given), "ROOT": str(ROOT)})
             if problem:
                 return [(Block(str(prepared.relative_to(ROOT)), 1, "sh", "", {}), "executed", problem, 0)]
-        for block in blocks_of(page, (ROOT / page).read_text()):
+        try:
+            blocks = blocks_of(page, (ROOT / page).read_text())
+        except ValueError as problem:
+            return [(Block(page, 1, "", "", {}), "", str(problem), 0)]
+        for block in blocks:
             if given.only and block.language != given.only:
                 continue
             begin = time.monotonic()
@@ -318,6 +333,8 @@ def main():
                     print(f"{block}: {problem.strip()}", flush=True)
                 elif what == "not run":
                     print(f"{block}: not run: {block.marks['not run']}")
+                elif what.startswith("lacking"):
+                    print(f"{block}: {what}")
                 elif seconds > 10:
                     print(f"{block}: {seconds:.0f} s")
     if problem := take_fragments(fragments, given):

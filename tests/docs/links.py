@@ -38,21 +38,22 @@ def anchors(file):
 
 
 def problems_of(page):
-    for number, line in enumerate(prose((ROOT / page).read_text()), 1):
-        for target in LINK.findall(line):
-            if re.match(r"[a-z]+:", target):
-                continue
-            place, _, anchor = target.partition("#")
-            file = (ROOT / page).parent / place if place else ROOT / page
-            name = str(file.resolve().relative_to(ROOT)) if file.resolve().is_relative_to(ROOT) else None
-            if name is None:
-                yield f"{page}:{number}: {target} leaves the repository"
-            elif any(name.startswith(folder) for folder in GENERATED):
-                continue
-            elif not file.exists():
-                yield f"{page}:{number}: {target} is not there"
-            elif anchor and file.suffix == ".md" and anchor not in anchors(file):
-                yield f"{page}:{number}: {target}: no heading of that name there"
+    text = "\n".join(prose((ROOT / page).read_text()))
+    for link in LINK.finditer(text):
+        number, target = text.count("\n", 0, link.start()) + 1, link[1]
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / place if place else ROOT / page
+        name = str(file.resolve().relative_to(ROOT)) if file.resolve().is_relative_to(ROOT) else None
+        if name is None:
+            yield f"{page}:{number}: {target} leaves the repository"
+        elif any(name.startswith(folder) for folder in GENERATED):
+            continue
+        elif not file.exists():
+            yield f"{page}:{number}: {target} is not there"
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+            yield f"{page}:{number}: {target}: no heading of that name there"
 
 
 def main():

@@ -21,6 +21,15 @@ def expect(condition, text):
         sys.exit(text)
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(average CXX)
+find_package(tutti REQUIRED COMPONENTS c)
+add_executable(average average.cpp)
+target_link_libraries(average PRIVATE tutti::tutti)
+"""
+
+
 class Packages:
     """The .deb files by package."""
 
@@ -45,7 +54,7 @@ def judge(packages, version, libdir):
             expect(file not in owner, f"{file} is in {owner.get(file)} and in {name}")
             owner[file] = name
     lib = f"/usr/{libdir}"
-    for file, name in {f"{lib}/libtutti.so.{soname}": library, f"{lib}/libtutti_c.so.0": library, f"{lib}/libtutti.so": "libtutti-dev",
+    for file, name in {f"{lib}/libtutti.so.{soname}": library, f"{lib}/libtutti_c.so.0": "libtutti-c0", f"{lib}/libtutti.so": "libtutti-dev",
                        "/usr/include/tutti.hpp": "libtutti-dev", "/usr/include/tutti/tutti.h": "libtutti-dev", "/usr/bin/tutti": "tutti",
                        f"{lib}/pkgconfig/tutti.pc": "libtutti-dev"}.items():
         expect(owner.get(file) == name, f"{file} is in {owner.get(file)}, not in {name}")
@@ -60,10 +69,10 @@ def judge(packages, version, libdir):
 
 def main():
     parser = argparse.ArgumentParser()
-    for flag in ("--cpack", "--build", "--version", "--libdir"):
+    for flag in ("--cpack", "--cmake", "--build", "--version", "--libdir"):
         parser.add_argument(flag, required=True)
     given = parser.parse_args()
-    for tool in ("dpkg-deb", "dpkg-shlibdeps"):
+    for tool in ("dpkg-deb", "dpkg-shlibdeps", "file"):
         if shutil.which(tool) is None:
             print(f"skipped: there is no {tool}")
             sys.exit(77)
@@ -81,6 +90,15 @@ def main():
         bench = run(tutti, "bench", "allreduce", "-np", "2", "-b", "1K", "-e", "1K", "-n", "5")
         expect(re.search(r"^ +1024 ", bench, re.M), f"tutti bench printed no line for 1024 bytes:\n{bench}")
         print("tutti bench runs from the packages")
+        for package in ("libtutti-c0", "libtutti-dev"):
+            run("dpkg-deb", "-x", packages.files[package], root)
+        source = folder / "program"
+        source.mkdir()
+        (source / "average.cpp").write_text((ROOT / "examples/average.cpp").read_text())
+        (source / "CMakeLists.txt").write_text(PROJECT)
+        run(given.cmake, "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={root}/usr")
+        run(given.cmake, "--build", source / "build")
+        print(run(tutti, "run", "-np", "2", source / "build/average").strip())
 
 
 if __name__ == "__main__":

@@ -47,13 +47,13 @@ def _compiled(name, here, sources):
     from tutti._place import PLACES
 
     include, lib = PLACES["include"], PLACES["lib"]
-    tutti = min(pathlib.Path(lib).glob("libtutti.so.*"), key=lambda file: len(file.name)).name  # the one that a wheel has, too
+    link = "-ltutti" if (pathlib.Path(lib) / "libtutti.so").exists() else f"-l:{next(pathlib.Path(lib).glob('libtutti.so.*')).name}"  # a wheel has no links
     if not pathlib.Path(cpp_extension._get_build_directory(name, verbose=False), f"{name}.so").is_file():
         print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a few minutes", file=sys.stderr)
     return cpp_extension.load(
         name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED"],
         extra_include_paths=[str(here / "src"), f"{include}/tutti", include],
-        extra_ldflags=[f"-L{lib}", f"-l:{tutti}", f"-Wl,-rpath,{lib}"])
+        extra_ldflags=[f"-L{lib}", link, f"-Wl,-rpath,{lib}"])
 
 
 if not dist.is_available():

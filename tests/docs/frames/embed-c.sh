@@ -1,5 +1,4 @@
-# average.c is the page's own program; prefix is this build, installed.
-block() { awk -v fence="\`\`\`$2" -v nth="$3" '$0 == fence { ++at; if (at == nth) { inside = 1; next } } /^```/ { inside = 0 } inside' "$ROOT/docs/guides/$1.md"; }
-block embed-c c 1 > average.c
-build=$(dirname "$(dirname "$(command -v tutti)")")
-cmake -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LOCAL_ONLY=1 -P "$build/cmake_install.cmake" >install.log
+# average.c is the page's own program.
+. "$ROOT/tests/docs/frames/page"
+block embed-c c 1 >average.c
+install_here

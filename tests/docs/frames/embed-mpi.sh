@@ -1,6 +1,6 @@
-# mixed.cpp is the page's own program; prefix is this build, installed.
+# mixed.cpp is the page's own program.
+. "$ROOT/tests/docs/frames/page"
 ln -s "$ROOT/examples" .
-awk '$0 == "```cpp" { inside = 1; next } /^```/ { inside = 0 } inside' "$ROOT/docs/guides/embed-mpi.md" > mixed.cpp
-build=$(dirname "$(dirname "$(command -v tutti)")")
-cmake -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LOCAL_ONLY=1 -P "$build/cmake_install.cmake" >install.log
+block embed-mpi cpp 1 >mixed.cpp
+install_here
 ln -s "$build/lib/tutti" prefix/lib/tutti

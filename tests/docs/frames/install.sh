@@ -1,5 +1,5 @@
-# A program, the sources, and prefix: this build, installed.
+# A program, the sources, and prefix.
+. "$ROOT/tests/docs/frames/page"
 cp "$ROOT/examples/average.cpp" .
 ln -s "$ROOT" sources
-build=$(dirname "$(dirname "$(command -v tutti)")")
-cmake -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LOCAL_ONLY=1 -P "$build/cmake_install.cmake" >install.log
+install_here
