@@ -202,7 +202,7 @@ inline Expense::Way operator+(const Expense::Way& a, const Expense::Way& b) {
 inline Expense operator+(const Expense& a, const Expense& b) {
   return {a.chain + b.chain, a.load + b.load, a.stay + b.stay};
 }
-/// The sum of along(links, ranks) over the levels of each_tree().
+/// The cost of nested trees (each_tree()), one after another: along(links, ranks) in hosts, across hosts, across racks.
 template <typename Along>
 Expense of_trees(const Hosts& hosts, Along along) {
   Expense sum;

@@ -18,9 +18,9 @@ struct WorkerClock {
   std::uint64_t taken = 0, sent = 0;
 };
 
-/// Returns for each worker the latest of its requests that any server has processed. All servers then process the
-/// worker's requests up to that one, so no server has processed a request that was sent after one which another server
-/// lacks.
+/// Returns for each worker the number of its latest request that any server has processed. Every server then processes
+/// that worker's requests up to this number, and none after it. A dump that contains a request therefore contains all
+/// earlier requests of that worker, on every server.
 std::map<int, WorkerClock> latest(const std::vector<std::vector<std::byte>>& clocks) {
   std::map<int, WorkerClock> until;
   for (const std::vector<std::byte>& text : clocks) {

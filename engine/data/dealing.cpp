@@ -83,8 +83,8 @@ std::size_t Rest::left_by(const Cut& cut) noexcept {
 std::size_t Rest::before(const Cut& cut, std::size_t i) noexcept {
   if (cut.way == Way::batch) return i + cut.size - left_by(cut);
   if (cut.way == Way::strided) {
-    // A row has one place for each rank. The first `gone` rows have no place left. In the next `thinned` rows, the
-    // ranks that take one more in each step have none left.
+    // Samples lie in rows of `ranks`, column r for rank r. The first `gone` rows are used up. In the next `thinned`
+    // rows, the first `batch_more` columns are used up, because these ranks take one sample more in each step.
     const std::size_t rows = cut.size / cut.ranks + 1, rest = cut.ranks - cut.batch_more;
     const std::size_t gone = std::min(times(cut.steps, cut.batch_low), rows);
     const std::size_t thinned = cut.batch_more > 0 ? std::min(cut.steps, rows) : 0;

@@ -41,7 +41,7 @@ struct Arrived {
 /// The timeout of a call that never expires.
 inline constexpr double no_deadline = std::numeric_limits<double>::infinity();
 
-/// Optional arguments of a call. A field that is left out takes the communicator's value.
+/// Optional arguments of a call. Without `timeout` the communicator's holds, without `algorithm` its rules choose.
 struct CallOptions {
   std::optional<double> timeout = {};  ///< seconds from launch to the deadline, more than 0, or no_deadline
   std::string algorithm = {};          ///< "ring", "gloo", "gloo/bcube": overrides the rules; the same on all ranks

@@ -52,7 +52,7 @@ void weigh(Row& row, const Request& request, std::size_t most = most_replayed);
 void weigh_all(Ranking& ranking, const Request& request, std::size_t of_chosen = most_replayed,
                std::size_t of_others = most_replayed_of_all);
 
-/// Says why the row has no replay, and how to get one.
+/// The text of a row that was only counted: how many messages it has, and that --whole simulates (replays) it anyway.
 std::string why_not_replayed(const Row& row);
 
 model::Bound bound_of(const Request& request);

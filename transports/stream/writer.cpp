@@ -4,7 +4,7 @@
 namespace tutti::stream {
 namespace {
 
-// Whether the memory is kept for later payloads: not if it is large, as for the rest of a withdrawn message.
+// True if `memory` is small enough to be kept for a later urgent payload. The unsent rest of a message may be large.
 bool is_spare(const std::vector<std::byte>& memory) noexcept {
   return memory.capacity() > 0 && memory.capacity() <= Transport::max_control;
 }

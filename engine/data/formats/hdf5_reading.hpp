@@ -18,8 +18,8 @@ struct Hdf5Layout {
   std::size_t block_rows = 0;  ///< rows that are best read together, because they are compressed; 0: any row by itself
 };
 
-/// The layout of a file with these datasets. A block has whole chunks of the widest compressed dataset, and at least as
-/// many bytes as the chunks of the others, so that a block does not unpack more than a few times its size.
+/// The layout of a file with these datasets. block_rows is a multiple of the chunk rows of the compressed dataset with
+/// the longest rows. A block has at least the bytes of one chunk of each other one: little is decompressed in vain.
 Hdf5Layout layout_of(std::span<const Hdf5Column> columns);
 
 struct Hdf5ReadingOptions {
