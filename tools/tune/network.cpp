@@ -27,10 +27,10 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 double since(Clock::time_point begin) { return Seconds(Clock::now() - begin).count(); }
 
-// Disturbances on a shared machine only lengthen a time, so the lower quartile counts.
-double lower_quartile_of(std::vector<double> values) {
+// Disturbances on a shared machine only lengthen a time, so a low one counts: the least of up to eight.
+double lower_eighth_of(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 4];
+  return values[(values.size() - 1) / 8];
 }
 
 /// A request of the leading rank to the other one: make `repeats` exchanges, then wait for the next order; 0: the end.
@@ -54,12 +54,12 @@ class Pair {
       exchange(order, true);
       seconds.push_back(since(begin));
     }
-    return lower_quartile_of(std::move(seconds));
+    return lower_eighth_of(std::move(seconds));
   }
 
   /// Returns the number of repeats that take for_one_figure, if one exchange takes `seconds`.
   static std::int64_t repeats(double seconds, std::int64_t most) {
-    return std::clamp(static_cast<std::int64_t>(for_one_figure / std::max(seconds, 1e-7)), std::int64_t{3}, most);
+    return std::clamp(static_cast<std::int64_t>(for_one_figure / std::max(seconds, 1e-7)), std::int64_t{6}, most);
   }
 
   void end() { give({}); }
@@ -185,7 +185,7 @@ double seconds_of_folding() {
     fold(into.get(), into.get(), from.get(), bytes);
     seconds.push_back(since(begin));
   }
-  return std::max(lower_quartile_of(std::move(seconds)) / static_cast<double>(bytes), 1 / most_bandwidth);
+  return std::max(lower_eighth_of(std::move(seconds)) / static_cast<double>(bytes), 1 / most_bandwidth);
 }
 
 /// Returns where all ranks run. Collective.
@@ -218,7 +218,7 @@ double overhead_of_all(Communicator& world, double cores) {
     for (int k = 0; k < barriers; ++k) world.barrier(by_messages).wait();
     seconds.push_back(since(begin) / barriers);
   }
-  return lower_quartile_of(std::move(seconds)) * cores / (2 * world.size() * log2_ceil(world.size()));
+  return lower_eighth_of(std::move(seconds)) * cores / (2 * world.size() * log2_ceil(world.size()));
 }
 
 }  // namespace
