@@ -172,7 +172,7 @@ def joined(fragments):
 
 
 # Where a frame's first line has the word, the fragment is compiled with the options of that source.
-LIKE = {"LibTorch": "train_quadrants.cpp", "MPI": "bindings/mpi/engine.cpp", "": "average.cpp"}
+LIKE = {"LibTorch": "train_quadrants.cpp", "MPI": "bindings/mpi/types.cpp", "": "examples/average.cpp"}
 
 
 def like(block):
