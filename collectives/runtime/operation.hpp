@@ -80,7 +80,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
     CallRecord completed;
   };
   void note_hearsay(const Hearsay& word);
-  /// What is known of the rank; null if that is older than `since`, or if the rank is known not to answer.
+  /// Returns the last answer of the rank; null if it is older than `since`, or if the rank is known not to answer.
   const Answer* answer_of(int world_rank, Clock::time_point since) const;
   /// The end of a chain of ranks that wait for one another in a call. Preferably it is a rank that had not made the
   /// call at time `at`, at most 6 s ago; otherwise a rank that does not answer. Rank -1: no such rank is known.

@@ -37,7 +37,7 @@ class IpcCall {
   void begin();
   /// Advances as far as the device and the messages allow; returns true if anything moved. Throws Error.
   bool advance();
-  /// Whether all work of the call is enqueued. Once the stream is done after that, other ranks do not use its memory.
+  /// True if all work of the call is enqueued. Once the stream has then completed, other ranks do not use its memory.
   bool enqueued() const noexcept { return step_ == Step::over; }
   /// Whether other ranks may write to this call's result.
   bool lends_result() const noexcept { return lent_ && !enqueued(); }

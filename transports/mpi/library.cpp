@@ -209,7 +209,7 @@ Viability not_started() {
   return {false, "not started by mpiexec: run `mpirun -n 4 PROGRAM`, or `tutti run --backend mpi -np 4 PROGRAM`"};
 }
 
-/// Whether MPI can be used: it is not finalised, and allows more than one thread if the program has initialised it.
+/// Says if MPI can be used: it must not be finalised, and must allow several threads if the program has initialised it.
 Viability usable(const Library& mpi) {
   int ended = 0, begun = 0;
   mpi.call.finalized(&ended);

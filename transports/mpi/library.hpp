@@ -68,7 +68,7 @@ struct Library {
 /// again. Any thread.
 const Library& library(const Settings& settings);
 
-/// Whether an MPI of this family can be used in this process: its mpiexec started the process, or the program has
+/// Says if an MPI of this family can be used in this process: its mpiexec started the process, or the program has
 /// initialised it for several ranks.
 Viability viable(const Settings& settings);
 

@@ -79,14 +79,14 @@ struct ShmCall {
   std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }
   std::size_t given_bytes() const noexcept { return blocks_given() * bytes(); }
   std::size_t out_bytes() const noexcept { return blocks_out(kind, size) * bytes(); }
-  /// Whether this rank does not offer its buffers to peers: in small allreduces out of place. If this rank has read its
+  /// True if peers must not use this rank's buffers: in small allreduces out of place. If this rank has read its
   /// previous result, peers write these cache lines more slowly than those of slots. In place, that does not matter,
   /// because the peer that writes has just read the lines itself.
   bool keeps_buffers() const noexcept {
     const std::size_t small = (std::size_t{512} << 10) / static_cast<std::size_t>(size);
     return kind == Kind::allreduce && in != out && bytes() <= small && !insists_on(Insisted::zero_copy);
   }
-  /// Whether every rank reduces its own share of the result, in allreduce for all ranks and in reduce for the root. The
+  /// True if every rank reduces its own share of the result, in allreduce for all ranks and in reduce for the root. The
   /// zero-copy engine always does so, the two-copy engine not in a reduce of at most four ranks.
   bool in_shares() const noexcept { return kind == Kind::allreduce || kind == Kind::reduce; }
   /// Element offset of the block for rank `to` in a rank's input, and of the block from rank `from` in `out`.

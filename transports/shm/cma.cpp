@@ -29,7 +29,7 @@ Status unreadable(const GroupMemory& memory, const ShmCall& call, int error) {
                          root);
 }
 
-// Whether the kernel can read the first and the last byte of the buffer. It cannot read device memory.
+// True if the kernel can read the first and the last byte of the buffer. It cannot read device memory.
 bool is_readable(const std::byte* data, std::size_t bytes) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   std::byte seen;

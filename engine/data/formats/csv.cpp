@@ -80,7 +80,7 @@ class CsvReader {
     ++rows_;
   }
 
-  /// Whether the first line may be names of columns: no value is a number, or the only numbers are those of the
+  /// True if the first line may have the names of columns: no value is a number, or the only numbers are those of the
   /// columns. Any other number means that the line is a sample with a mistake.
   static bool may_be_names(const std::vector<std::string_view>& values) {
     std::size_t from_0 = 0, from_1 = 0, numbers = 0, empty = 0;
