@@ -45,8 +45,8 @@ struct GradientReport {
   std::vector<std::string> without_gradient;
 };
 
-/// Replaces every rank's gradients by their mean. A parameter with a gradient on some ranks only counts as zero on the
-/// others, and gets the mean on all. Collective; blocks.
+/// Replaces every rank's gradients by their mean. If only some ranks have a gradient for a parameter, the others count
+/// as zero, and all ranks get the mean. Collective; blocks.
 GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator);
 GradientReport average_gradients(torch::nn::Module& module, Communicator communicator);
 GradientReport average_gradients(std::span<const NamedTensor> parameters, Communicator communicator,

@@ -51,7 +51,7 @@ double requests_of_a_rank(std::int64_t size) {
   return gathered(static_cast<int>(size), std::make_shared<CountingStore>(make_local_store(), false)).requests;
 }
 
-/// The bytes that the store takes and returns for each rank, if the ranks pass the answer on over real links.
+/// The bytes that the store takes and returns for each rank, if ranks pass the answer on over connections of their own.
 double bytes_of_a_rank(std::int64_t size) {
   raise_limit_of_open_files();
   return gathered(static_cast<int>(size), std::make_shared<CountingStore>(make_local_store(), true)).bytes;

@@ -25,7 +25,7 @@
 namespace tutti {
 namespace {
 
-/// The sizes of the groups of hosts, and the results that each carrier receives in a group.
+/// The sizes of the groups of hosts, and which results of a group each carrier folds.
 class Groups {
  public:
   Groups(int hosts, int carriers) : carriers_(carriers) {

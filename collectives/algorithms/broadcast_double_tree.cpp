@@ -196,8 +196,8 @@ Expense pieces::tree_expense(const Shape& s, bool is_rooted, bool up) {
   if (!up) return one;
   one.chain.folded = one.chain.between.elements + one.chain.within.elements;
   one.load.folded = one.load.within.elements + one.load.between.elements / talkers;
-  // Lanes of different ways meet at a rank that folds. A leaf of one tree sends before the messages that it forwards in
-  // the other tree. The factors are fitted to replays.
+  // A rank that is a leaf of one tree sends at once, ahead of what it forwards in the other, so the messages of both
+  // trees reach a folding rank in bursts, and its load is above the average. The factors are fitted to replay().
   const double in_bursts = inside > 0 ? 1.25 : is_rooted ? 1.35 : 1;
   one.load.within.elements *= in_bursts;
   one.load.between.elements *= in_bursts;

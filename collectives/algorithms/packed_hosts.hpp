@@ -1,4 +1,5 @@
-// Packed hosts: the places of all ranks' blocks in multiport algorithms, and their division among a host's carriers.
+// The order of all ranks' blocks in the scratch of multiport allgather and reduce-scatter, and which of them each
+// carrier exchanges. Carriers are the ranks of a host that exchange messages with other hosts.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,7 @@ class Server {
     int number = 0;  ///< this server's index among the servers
     std::size_t servers = 1;
     std::vector<Member> members;
-    bool admits = false;  ///< whether admit() will be called
+    bool admits = false;  ///< true if admit() will be called
   };
   /// `silence` in seconds, as in ParameterServer::Options.
   Server(Seating seating, const ServerRules& rules, const std::map<std::string, std::string>& settings,

@@ -113,7 +113,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool poison_with(const Status& why);
 
   /// True while a failed communicator still performs calls that only need messages sent before a rank was lost. Becomes
-  /// true when a rank is lost while no call runs, and false with the first call that needs a message that has not
+  /// true when a rank is lost while no call runs, and false with the first call that needs more than messages that have
   /// arrived. Token held.
   bool takes_arrivals() const noexcept { return takes_arrivals_; }
   void take_arrivals(bool on) noexcept { takes_arrivals_ = on; }
@@ -140,8 +140,9 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   std::list<CollectiveOperation*> unstarted_;
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
-  std::vector<CallRecord> recent_ = std::vector<CallRecord>(8);  // by number; doubles up to most_recent
-  std::map<int, Answer> answers_;                                // by world rank
+  std::vector<CallRecord> recent_ =
+      std::vector<CallRecord>(8);  // call n is at n modulo the size, which doubles up to most_recent
+  std::map<int, Answer> answers_;  // by world rank
   End end_in(int rank, const Answer& answer, std::uint32_t sequence, Clock::time_point since,
              Clock::time_point now) const;
   std::map<std::uint32_t, Late> late_;  // by number of the call

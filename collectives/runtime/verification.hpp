@@ -14,7 +14,7 @@ namespace tutti {
 class Verification final : private ExecutionOwner {
  public:
   struct Outcome {
-    /// called for a failure while parts are still in flight; it has to fail the communicator
+    /// called when a message of the allgather fails, and when the calls differ; must fail the communicator
     std::function<void(const Status&)> trouble;
     std::function<void(const Status&)> ended;  ///< called once; Ok: all ranks make the same call
   };

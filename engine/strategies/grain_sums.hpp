@@ -1,4 +1,4 @@
-// Sums over grains of gradients and of changes of buffers.
+// Sums of gradients and of changes of buffers over grains, which are equal parts of a step's samples (batch.grains).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace tutti::engine::exchange {
 
-/// A sum over grains, as one contiguous array for each element type.
+/// The gradients and changes of buffers of one grain, or their sum over several: an array for each element type.
 struct GrainSum {
   struct Section {
     std::shared_ptr<std::byte> memory;

@@ -98,7 +98,7 @@ class DeviceQueues {
   virtual void record(const Event& event, const Stream& stream) = 0;
   /// Makes later operations on the stream wait for the event. No effect if the event was never recorded.
   virtual void wait(const Stream& stream, const Event& event) = 0;
-  virtual bool query(const Event& event) = 0;        ///< whether the stream has reached the event
+  virtual bool query(const Event& event) = 0;        ///< true if the stream has reached the event
   virtual void synchronize(const Event& event) = 0;  ///< blocks the host
 
   /// Copies between host and device memory in any combination. Pageable host memory must stay unchanged until the copy

@@ -57,7 +57,7 @@ std::int64_t quartile(std::vector<std::int64_t> values) {
   return *place;
 }
 
-// The backend writes down when it was reached.
+// The backend `instant` writes the time at which start() was entered into the buffer of the call.
 void time_to_start() {
   tutti::Communicator world = alone("instant");
   std::array<std::int64_t, 1> reached{};

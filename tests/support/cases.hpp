@@ -15,7 +15,7 @@ namespace tutti::testing {
 /// kind x dtype x op in full; counts, roots and places are drawn from the seed.
 std::vector<Case> cases(int p, std::uint64_t seed);
 
-/// The seed of the cases: TUTTI_TEST_SEED, or always the same.
+/// The seed of the cases: the value of TUTTI_TEST_SEED if that is set, else a fixed number.
 std::uint64_t case_seed();
 
 /// Plays `all` on `world`, up to five in flight, waited for in an order of the rank's own. `sums[i]`: the checksum of

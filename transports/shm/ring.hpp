@@ -105,8 +105,8 @@ class RingReader {
   /// Step (2) above, for a consumer that waits for data.
   bool still_empty() const noexcept { return indices_->head.load(std::memory_order_seq_cst) == next_; }
 
-  /// Returns `bytes` of the space shown by peek() to the producer: step (3) above. The caller must then check the
-  /// producer's flag.
+  /// Step (3) above: gives the first `bytes` bytes that peek() returned back to the producer as free space. The caller
+  /// must then check the producer's flag.
   void consume(std::size_t bytes) noexcept {
     next_ += bytes;
     indices_->tail.store(next_, std::memory_order_seq_cst);
