@@ -56,8 +56,8 @@ function(tutti_unity name)
       endif()
     endforeach()
   endif()
-  # g++ takes what a source file keeps to itself for a header's, once another file includes it.
-  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-shadow>)
+  # Names that one source file keeps to itself are visible to those compiled with it.
+  target_compile_options(${name} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # tutti_precompile(NAME HEADER...): what NAME's sources include of these is parsed once. Only headers from outside the tree

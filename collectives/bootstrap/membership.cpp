@@ -131,7 +131,8 @@ std::optional<Membership> read_slurm(const Environment& environment) {
 std::optional<Membership> read_kubernetes(const Environment& environment, bool has_store) {
   const auto index = environment(kubernetes.rank), size = environment(kubernetes.size);
   if (!index || environment("TUTTI_RANK") || (!size && !has_store)) return std::nullopt;
-  const std::string evidence = std::string(kubernetes.rank) + "=" + *index;
+  std::string evidence(kubernetes.rank);
+  evidence.append("=").append(*index);
   if (!size)
     throw Error(Code::invalid,
                 evidence + " and TUTTI_STORE are set, but TUTTI_SIZE is not; set it to the Job's completions");

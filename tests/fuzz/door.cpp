@@ -10,8 +10,8 @@
 #include "transports/core/printable.hpp"
 #include "tutti/status.hpp"
 
-// As without AddressSanitizer: of malloc(), which C libraries ask for what a file says, a size that cannot be is
-// refused.
+// AddressSanitizer's malloc() must return null for impossible sizes, as an ordinary malloc() does. C libraries ask for
+// such sizes when a file contains them.
 extern "C" const char* __asan_default_options();
 const char* __asan_default_options() { return "allocator_may_return_null=1:quarantine_size_mb=64"; }
 
@@ -58,7 +58,7 @@ const fs::path& folder() {
 }
 
 void write(const fs::path& file, Input input) {
-  // Not O_TRUNC: file systems write to the disk what replaces the content of a file that was emptied.
+  // Does not use O_TRUNC: after a truncation, file systems write the new content to the disk at once.
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   std::size_t written = 0;
   while (fd >= 0 && written < input.size()) {
@@ -70,7 +70,7 @@ void write(const fs::path& file, Input input) {
   if (!whole || close(fd) != 0) fail(file.string() + " cannot be written");
 }
 
-const fs::path& file_with(Input input, const std::string& ending) {
+fs::path file_with(Input input, const std::string& ending) {
   static std::map<std::string, fs::path> files;
   fs::path& file = files[ending];
   if (file.empty()) file = folder() / ("input" + ending);

@@ -34,6 +34,6 @@ const std::filesystem::path& folder();
 /// Makes `input` the content of a file.
 void write(const std::filesystem::path& file, Input input);
 /// A file in folder() with the input. The name ends in `ending`.
-const std::filesystem::path& file_with(Input input, const std::string& ending);
+std::filesystem::path file_with(Input input, const std::string& ending);
 
 }  // namespace tutti::fuzz

@@ -1,5 +1,5 @@
-// The protocol between the launcher and the agents of other hosts, and among those: frames as all read them, what
-// agents say of their ranks and of the hosts below as a process above takes it, and a job as an agent does.
+// The protocol of the launcher and the agents: frames as both read them, reports of agents about ranks and hosts as the
+// process above checks them, and a job as an agent parses it.
 #include <unistd.h>
 
 #include "tests/fuzz/door.hpp"

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint, whose other files are as they were written. In an input, @FILE stands for the size and
-// the checksum of that file.
+// The manifest of a checkpoint whose other files are intact. In an input, @FILE stands for the size and the checksum of
+// that file.
 #include <fstream>
 
 #include "engine/checkpoint/manifest.hpp"
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 struct Checkpoint {
   fs::path folder;
-  std::map<std::string, std::string> entries;  ///< by what stands for them
+  std::map<std::string, std::string> entries;  ///< key: the text that stands for it in an input
 };
 
 std::string entry(const engine::FileSum& sum) {

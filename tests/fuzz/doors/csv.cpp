@@ -5,7 +5,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".csv");
+  const auto file = file_with(input, ".csv");
   return !refuses([&] { engine::load("csv:" + file.string(), 1, 1); }, file.string());
 }
 

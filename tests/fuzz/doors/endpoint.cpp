@@ -1,4 +1,4 @@
-// What ranks publish of themselves for the others to find them: addresses, RDMA devices, cores.
+// What ranks publish about themselves so that others can connect: addresses, RDMA devices, cores.
 #include "transports/tcp/endpoint.hpp"
 
 #include "tests/fuzz/door.hpp"

@@ -1,4 +1,4 @@
-// The variables by which a launcher tells a process who it is: lines NAME=VALUE.
+// The variables by which a launcher tells a process its rank, as lines NAME=VALUE.
 #include <map>
 
 #include "collectives/bootstrap/membership.hpp"

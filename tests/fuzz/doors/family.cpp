@@ -1,4 +1,4 @@
-// What a process reads before it joins a run with masters: the file of addresses, and the settings of the servers.
+// The data that a process reads before it joins a run with masters: a file of addresses, and the servers' settings.
 #include "collectives/bootstrap/served_store.hpp"
 #include "collectives/parameter_server/serialization.hpp"
 #include "engine/server/joining.hpp"

@@ -8,7 +8,7 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".h5");
+  const auto file = file_with(input, ".h5");
   return !refuses(
       [&] {
         engine::Hdf5File::try_out(file, {}, {"/"});

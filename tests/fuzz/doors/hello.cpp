@@ -1,4 +1,6 @@
 // The first bytes of a TCP connection between ranks.
+#include <algorithm>
+
 #include "tests/fuzz/door.hpp"
 #include "transports/tcp/handshake.hpp"
 

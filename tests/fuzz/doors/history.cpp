@@ -1,4 +1,4 @@
-// What plots are made of: the course of a run, in the folder that a run left, and the lines of a benchmark.
+// The inputs of plots: the course of a run in its folder, and the lines of a benchmark.
 #include "tools/plot/history.hpp"
 
 #include "tests/fuzz/door.hpp"

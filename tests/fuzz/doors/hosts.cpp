@@ -7,7 +7,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".hosts");
+  const auto file = file_with(input, ".hosts");
   const bool is_file = !refuses([&] { tools::read_hostfile(file.string()); });
   const bool is_list = !refuses([&] {
     std::vector<tools::Host> hosts = tools::parse_hosts(text_of(input));

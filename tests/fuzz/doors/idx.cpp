@@ -6,7 +6,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".idx");
+  const auto file = file_with(input, ".idx");
   return !refuses([&] { engine::read_idx(file, 3); }, file.string());
 }
 

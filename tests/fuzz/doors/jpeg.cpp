@@ -5,7 +5,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".jpeg");
+  const auto file = file_with(input, ".jpeg");
   return !refuses([&] { engine::read_image(file, 3, 8, 8); }, file.string());
 }
 

@@ -1,4 +1,4 @@
-// JSON: within its limits, each name once.
+// JSON documents: limits, and names that occur twice.
 #include <nlohmann/json.hpp>
 
 #include "engine/config/documents.hpp"

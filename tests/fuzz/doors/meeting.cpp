@@ -21,7 +21,7 @@ struct Pair {
 
 bool take(Input input) {
   static const Pair pair;
-  if (input.empty()) return false;  // which is the end
+  if (input.empty()) return false;  // an empty message means the end of the connection
   expect(send(pair.out.fd(), input.data(), input.size(), 0) == static_cast<ssize_t>(input.size()), "not sent");
   const shm::Received received = shm::receive_message(pair.in.fd());
   expect(received.cards.size() <= shm::cards_at_once, "more cards than a message has");

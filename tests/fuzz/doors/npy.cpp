@@ -1,4 +1,4 @@
-// Data of NPY files, which are mapped and not copied.
+// Data of NPY files, which are mapped, not copied.
 #include "engine/data/formats/npy.hpp"
 
 #include <numeric>
@@ -9,7 +9,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".npy");
+  const auto file = file_with(input, ".npy");
   return !refuses(
       [&] {
         const engine::Array array = engine::read_npy(file);

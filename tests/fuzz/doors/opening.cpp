@@ -1,4 +1,4 @@
-// Payloads to a parameter server: the opening of a buffer, settings for a worker that joins, and the dump of a shard.
+// Payloads for a parameter server: opening a buffer, settings for a worker that joins, and the dump of a shard.
 #include "collectives/parameter_server/serialization.hpp"
 #include "collectives/parameter_server/shard.hpp"
 #include "tests/fuzz/door.hpp"

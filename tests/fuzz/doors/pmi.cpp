@@ -1,4 +1,4 @@
-// Answers of MPICH's hydra by PMI-1, and the card of rank 0 in one of them.
+// Answers of MPICH's hydra in the PMI-1 protocol, and rank 0's card (address and secret of its store) in one of them.
 #include "collectives/bootstrap/pmi.hpp"
 
 #include "collectives/bootstrap/served_store.hpp"

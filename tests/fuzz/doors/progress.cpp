@@ -1,4 +1,4 @@
-// The progress of an epoch, as a checkpoint has it, and samplers that go on from it.
+// The progress of an epoch as a checkpoint contains it, and samplers that resume from it.
 #include "engine/data/sampler.hpp"
 #include "tests/fuzz/door.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 void go_on(engine::Progress progress, engine::Way way) {
   engine::Sampler sampler({.samples = 100, .batch = 8, .rank = 1, .size = 2, .seed = 3, .way = way, .files = {60, 40}});
-  if (way != engine::Way::batch) progress.data.clear();  // which names one way
+  if (way != engine::Way::batch) progress.data.clear();  // it names one Way only
   sampler.resume(progress);
   std::size_t samples = 0;
   for (std::size_t step = sampler.first_step(); step < sampler.steps(); ++step) samples += sampler.local(step).size();

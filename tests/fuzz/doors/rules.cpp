@@ -1,4 +1,4 @@
-// Rules that choose algorithms: those given by hand, and the file of those that `tutti tune` has measured.
+// Rules that choose algorithms: those of the user, and the file of those that `tutti tune` has measured.
 #include "collectives/route/rules.hpp"
 
 #include "collectives/route/selector.hpp"

@@ -6,7 +6,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".safetensors");
+  const auto file = file_with(input, ".safetensors");
   return !refuses(
       [&] {
         const engine::Safetensors all(file);

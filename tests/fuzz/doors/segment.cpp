@@ -1,5 +1,5 @@
-// The file that the ranks of a host share, as a rank maps it and looks for what the others have written: the header is
-// the beginning of the input, and the rest of it is repeated over lines, failures, indices and rings.
+// The file that the ranks of a host share, as a rank maps it and searches it for what the others have written. The
+// input begins with the header; its rest is repeated over lines, failures, indices and rings.
 #include "transports/shm/segment.hpp"
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr int ranks = 2;
 constexpr std::size_t header_bytes = 40, file_bytes = std::size_t{2} << 20;  // without arenas
 
-/// A file that is not copied by Segment, so that one will do for all inputs.
+/// Segment does not copy the file, so the same file is used for all inputs.
 int shared_file() {
   static const int fd = [] {
     const int made = memfd_create("fuzz", MFD_CLOEXEC);

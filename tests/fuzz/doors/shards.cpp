@@ -1,4 +1,4 @@
-// The list of the tensors of a checkpoint in shards, whose files are as they were written: two shards of one tensor.
+// The list of tensors of a checkpoint whose files are intact: two shards of one tensor.
 #include "engine/checkpoint/shards.hpp"
 
 #include "tests/fuzz/door.hpp"

@@ -6,7 +6,7 @@
 namespace tutti::fuzz {
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".json");
+  const auto file = file_with(input, ".json");
   return !refuses(
       [&] {
         const auto state = engine::RunState::read(file);

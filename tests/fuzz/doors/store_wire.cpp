@@ -1,5 +1,5 @@
-// The store's protocol: greetings, requests as its server reads them, and answers as its client does. Who sends a
-// request while it waits becomes another client.
+// The store's protocol: greetings, requests as the server reads them, and answers as the client reads them. If a client
+// sends a request while it waits, the request counts as that of another client.
 #include "collectives/bootstrap/store_wire.hpp"
 
 #include "collectives/bootstrap/store_table.hpp"

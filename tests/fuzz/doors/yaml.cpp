@@ -1,4 +1,4 @@
-// The configuration of a run, and every other YAML file: its nodes are walked, and its keys set and checked.
+// A run's configuration, and other YAML files: all nodes are visited, and all keys are set and checked.
 #include "engine/config.hpp"
 #include "engine/config/documents.hpp"
 #include "tests/fuzz/door.hpp"
@@ -18,7 +18,7 @@ std::size_t nodes_in(const YAML::Node& node) {
 }  // namespace
 
 bool take(Input input) {
-  const auto& file = file_with(input, ".yaml");
+  const auto file = file_with(input, ".yaml");
   refuses(
       [&] {
         const engine::DocumentLimits limits;
