@@ -143,8 +143,8 @@ struct Config {
   std::string device = "auto";
   std::int64_t threads = 1;
 
-  /// For a trainer that is only a part of a job: totals of the whole job, which are written into the run's folder. The
-  /// number of processes, masters included, and of samples per step; 0: those of the trainer. These are no keys.
+  /// Totals of the whole job, for a trainer that is only a part of it: processes, those of parameter servers included,
+  /// and samples per step. They are written into the run's folder. 0: the trainer's own number. These are no keys.
   struct Whole {
     int processes = 0;
     std::int64_t batch = 0;
@@ -232,7 +232,7 @@ std::vector<std::string> config_names();
 /// The learning rate of the chosen optimizer: optimizer.lr, or its default.
 double base_learning_rate(const Config& config);
 
-/// Number of grains per step with deterministic=membership: batch.grains or the default; 0 without it.
+/// The number of grains, the parts of a step with deterministic=membership: batch.grains or its default. 0: no grains.
 std::size_t grains_of(const Config& config);
 
 /// The value of a row as text that set() accepts.

@@ -91,7 +91,7 @@ struct TrainResult {
   /// number of the best validation, from 1; by the first metric, or by the loss if there are no metrics
   std::size_t best_validation = 0;
   std::size_t best_epoch = 0;    ///< the epoch of that validation, from 1
-  bool reached_target = false;   ///< whether the last validation reached stop.target
+  bool reached_target = false;   ///< true if the last validation reached stop.target
   ExchangeStats exchanged = {};  ///< by this rank during run()
 };
 
@@ -135,7 +135,7 @@ struct Task {
   /// false, other trainers do this step and the rest of its epoch. Collective.
   std::function<bool(std::size_t step)> may_begin = {};
   /// Called after the steps of each epoch, repeatedly until it returns no samples; each result is one extra step.
-  /// `is_last`: the run's last own step is done. Collective.
+  /// `is_last`: true if the last of the trainer's own steps is done. Collective.
   std::function<Further(std::size_t epoch, bool is_last)> further = {};
 };
 

@@ -1,5 +1,5 @@
 // For programs that use MPI themselves: makes a Communicator of the ranks of an MPI communicator. No other header of
-// tutti includes mpi.h. Compile it with the program's own MPI compiler and flags, which determine mpi.h.
+// tutti includes mpi.h. Compile this header with the program's own MPI compiler and flags, which determine mpi.h.
 #pragma once
 
 #include <mpi.h>

@@ -104,8 +104,8 @@ std::shared_ptr<const Compression> power_sgd_compression(const PowerSgdOptions& 
 /// encoded a second time. Otherwise it is an allgather of the encoded buckets.
 ///
 ///   bytes passed to collectives per rank and bucket, with p ranks and b the encoded bytes of a block of
-///   encoded_block() values: (p + 1) b for the allreduce, of which a rank sends 2 (p - 1) b; the encoded bucket for the
-///   allgather.
+///   encoded_block() values: (p + 1) b for the allreduce, in which a rank sends 2 (p - 1) b to others; the encoded
+///   bucket for the allgather.
 ///
 /// Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014; Tang et al., "DoubleSqueeze", ICML 2019.
 std::shared_ptr<const Compression> encoded_compression(EncodingPtr encoding, double feedback = 1);
@@ -117,7 +117,7 @@ struct MaskOptions {
   double part = 0.005;  ///< fraction of a bucket's values that a step sends, above 0 and at most 1; at least one value
   std::uint64_t seed = 1;    ///< seed of the permutations; the same on all ranks
   double feedback = 1;       ///< the fraction of the values not sent that is added to the next step's gradients
-  bool keep_others = false;  ///< whether values that were not sent keep their local value (for parameters) or become 0
+  bool keep_others = false;  ///< true: values not sent stay as they are (for parameters); false: they become 0
 };
 
 /// Averages a different set of mask_size() values in each step, the same set on all ranks. The sets are consecutive

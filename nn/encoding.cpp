@@ -54,7 +54,7 @@ at::Tensor in_chunks(const at::Tensor& values, std::int64_t chunk) {
 
 at::Tensor no_zeros(const at::Tensor& scales) { return at::where(scales.eq(0), at::ones_like(scales), scales); }
 
-/// The first bytes of a wire as a tensor of `numbers` elements of `type`.
+/// The first bytes of `wire`, the encoded values, as a tensor of `numbers` elements of `type`.
 at::Tensor head(const at::Tensor& wire, std::int64_t numbers, at::ScalarType type) {
   return wire.narrow(0, 0, numbers * static_cast<std::int64_t>(c10::elementSize(type))).view(type);
 }

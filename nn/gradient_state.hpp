@@ -26,11 +26,11 @@ struct GradientSync::State {
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    at::Tensor view = {};  ///< its part of the bucket's memory
+    at::Tensor view = {};  ///< the parameter's part of the bucket's memory
     std::size_t bucket = 0;
     std::size_t place = 0;  ///< index within the bucket
-    bool ready = false;     ///< whether `view` holds the gradient of the current backward
-    std::size_t sent = 0;   ///< how often it was sent in this step
+    bool ready = false;     ///< true if `view` holds the gradient of the current backward
+    std::size_t sent = 0;   ///< how often the gradient was sent in this step
     std::size_t exchanges = 0;
     Accumulator accumulator = {};
     std::uintptr_t hook = 0;
@@ -74,7 +74,7 @@ struct GradientSync::State {
   std::vector<Slot> slots;
   std::vector<NamedTensor> sparse;  ///< parameters with sparse gradients
   std::vector<std::size_t> order;   ///< indices of the slots, in the order in which they lie in the buckets
-  bool agreed = false;              ///< whether `order` is the agreed order in which gradients become ready
+  bool agreed = false;              ///< true if `order` is the agreed order in which gradients become ready
   /// slots in the order in which their gradients became ready in this backward; recorded until the order is agreed
   std::vector<std::int64_t> arrivals;
   std::size_t next_bucket = 0;        ///< the first bucket that has not been sent

@@ -41,8 +41,8 @@ class ParameterAverage {
   /// The names of the layers, in the order of their first parameters.
   std::vector<std::string> layers() const;
 
-  /// Counts a step and returns whether its parameters are averaged. Throws Error{invalid} with the name of a layer that
-  /// has been started and not finished.
+  /// Counts a step. Returns true if parameters are averaged after this step. Throws Error{invalid} with the name of a
+  /// layer that has been started and not finished.
   bool next_step();
   /// Starts averaging a layer, if this step is one that averages. Throws Error{invalid} for an unknown layer or one
   /// already started.
@@ -50,7 +50,7 @@ class ParameterAverage {
   /// Blocks until the layer's parameters hold the mean. Does nothing if the layer was not started.
   void finish(const std::string& layer);
 
-  /// Calls next_step(), and averages all layers if it returns true. Returns the same. Blocks.
+  /// Calls next_step(), averages all layers if it returns true, and returns its result. Blocks.
   bool step();
   /// Averages all layers regardless of the step count. Blocks.
   void now();

@@ -106,8 +106,8 @@ std::vector<std::int64_t> hashes(std::span<const NamedTensor> state) {
   return values;
 }
 
-/// The first index at which ranks have different values, equal on all ranks; nullopt if there is none. One allreduce of
-/// the minima and maxima: 16 bytes a value, whatever the number of ranks.
+/// The first index at which ranks have different values; nullopt if there is none. All ranks get the same result. Makes
+/// one allreduce of the minima and maxima: 16 bytes a value, whatever the number of ranks.
 std::optional<std::size_t> first_differing(const std::vector<std::int64_t>& values, Communicator& communicator) {
   std::vector<std::int64_t> least = values;
   for (const std::int64_t each : values) least.push_back(~each);  // ~ reverses the order, without overflow
@@ -122,8 +122,8 @@ struct Unlike {
   std::vector<int> ranks = {};  ///< the ranks with another value, in ascending order
 };
 
-/// The ranks whose value differs from rank 0's; called only if one does. A broadcast and an allreduce of a bit per
-/// rank.
+/// The ranks whose value differs from rank 0's; called only if one does. Makes a broadcast, and an allreduce of one bit
+/// for each rank.
 Unlike unlike_root(std::int64_t value, Communicator& communicator) {
   Unlike found{.of_root = communicator.broadcast(value, 0).wait()};
   const auto rank = static_cast<std::size_t>(communicator.rank());

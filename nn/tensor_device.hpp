@@ -24,7 +24,7 @@ class Compute {
   virtual void follow(const Event& event) = 0;
 };
 
-/// Whether this LibTorch was built with CUDA, and the number of devices that it sees.
+/// True if this LibTorch was built with CUDA; and the number of devices that it sees.
 bool torch_has_cuda();
 int torch_cuda_devices();
 

@@ -8,8 +8,8 @@
 
 namespace tutti::tools {
 
-/// Returns true if a launcher has started this process as a rank. The variables of `tutti run`, Open MPI, Hydra, PMIx,
-/// Slurm and torchrun tell.
+/// Returns true if a launcher has started this process as a rank: if one of the variables of `tutti run`, Open MPI,
+/// Hydra, PMIx, Slurm or torchrun is set.
 bool inside_a_job();
 
 /// Replaces this process by `tutti run -np RANKS tutti WORDS...` with the backend, transport and network of the

@@ -1,4 +1,4 @@
-// What it costs to make a communicator while many others exist.
+// The cost of making a communicator while many others exist.
 #include <thread>
 
 #include "benchmarks/growth/heap.hpp"
@@ -9,10 +9,10 @@ namespace tutti::growth {
 namespace {
 
 struct Made {
-  double allocations = 0, bytes = 0, seconds = 0;  // of one more group, on both ranks together
+  double allocations = 0, bytes = 0, seconds = 0;  // for one more communicator, both ranks together
 };
 
-/// Two ranks make groups of both, while `alive` other groups exist.
+/// Two ranks make communicators of both ranks while `alive` other communicators exist. Returns the cost of one.
 Made group_beside(std::int64_t alive) {
   constexpr int more = 64;
   const std::shared_ptr<Store> store = make_local_store();

@@ -33,7 +33,7 @@ std::vector<ShardedTensor> large_network() {
   return tensors;
 }
 
-/// The bytes of the rank that writes most, divided by the mean.
+/// The bytes that the rank with the most bytes writes, divided by the mean over all ranks.
 double largest_share(std::int64_t ranks) {
   const std::vector<ShardedTensor> tensors = large_network();
   const auto shards = static_cast<std::size_t>(ranks);
@@ -59,7 +59,7 @@ struct Written {
   std::size_t state = 0, history = 0;  // bytes
 };
 
-/// What a checkpoint at step `steps` + 100 writes, if the one before was at step `steps`.
+/// Returns the bytes that a checkpoint at step `steps` + 100 writes, if the previous one was at step `steps`.
 Written checkpoint_after(std::int64_t steps) {
   RunState state;
   const auto go_to = [&](std::size_t step) {

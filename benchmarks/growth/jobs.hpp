@@ -10,7 +10,7 @@
 
 namespace tutti::growth {
 
-/// The world communicator of a thread, which is rank `rank` of `size`. All pass the same `store`. Collective; blocks.
+/// The world communicator of a thread: rank `rank` of `size`. All threads pass the same `store`. Collective; blocks.
 inline Communicator world_of_thread(const std::shared_ptr<Store>& store, int rank, int size,
                                     const char* transport = "inproc", const char* modules = "") {
   Bootstrap self;
@@ -34,7 +34,7 @@ inline std::string host_name_of(int rank, int on_a_host = ranks_of_a_host) {
   return "node" + std::to_string(rank / on_a_host);
 }
 
-/// What the provider tcp publishes for a rank on such a host.
+/// A text such as the provider tcp publishes for a rank, with a made-up host.
 inline Text tcp_text_of(int rank, int on_a_host = ranks_of_a_host) {
   return {"01234567 40001",
           "tcp 2\n" + host_name_of(rank, on_a_host) + "\n" + host_of(rank, on_a_host) + "\n=\n10.1.2.3 0 eth0\n"};

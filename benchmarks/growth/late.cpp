@@ -36,7 +36,7 @@ class Stuck {
     return peers;
   }
 
-  /// The number of links (from a rank to one that waits for it) over which the last rank learns which one is late.
+  /// The largest number of links (from a rank to one that waits for it) between the late rank and any other rank.
   int links() const {
     std::vector<std::vector<int>> askers(ranks_.size());
     for (int rank = 0; rank < size(); ++rank)
@@ -159,7 +159,7 @@ std::vector<Law> late_laws() {
       links_law(Kind::allreduce, "tree", sizes, 0.2, 32),
       links_law(Kind::allreduce, "ring", {64, 1024}, 1.01, 1024),
       {"late rank", "control messages of a rank in a barrier for which one is 1 s late", How::threads,
-       std::vector<std::int64_t>{64, 256, 1024}, questions_of_a_rank, 0.5, 64},  // more where the machine is busy
+       std::vector<std::int64_t>{64, 256, 1024}, questions_of_a_rank, 0.5, 64},  // larger if the machine is busy
   };
 }
 

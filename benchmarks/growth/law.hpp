@@ -26,7 +26,7 @@ struct Law {
   std::vector<std::int64_t> sizes;
   std::function<double(std::int64_t)> at;
   double most_exponent = 0;
-  double bound = 0;    ///< greatest value at the last size
+  double bound = 0;    ///< greatest value allowed at the last size
   bool judged = true;  ///< false: a time, which is shown only
 };
 
@@ -42,7 +42,7 @@ struct Measured {
 /// Computes the value at each size, and the exponent.
 Measured measure(const Law& law);
 
-/// The table as Markdown: part, quantity, how, the values at 64, 1,024, 8,192 and 65,536, exponent, bound.
+/// The table as Markdown: part, quantity, how, the values at 64, 1,024, 8,192 and 65,536, exponent and both limits.
 std::string table_of(const std::vector<Measured>& rows);
 
 // Each file of this folder has one function, which returns its laws.
@@ -55,6 +55,6 @@ std::vector<Law> late_laws();
 std::vector<Law> descriptor_laws();
 std::vector<Law> launcher_laws();
 std::vector<Law> training_laws();
-std::vector<Law> checkpoint_laws();  // defined where the engine is built
+std::vector<Law> checkpoint_laws();  // defined only in builds with the engine
 
 }  // namespace tutti::growth

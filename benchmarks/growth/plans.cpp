@@ -19,7 +19,7 @@ Hosts hosts_of(int size) {
   return {host, size};
 }
 
-/// The greatest of `figure` over all algorithms that fit the shape.
+/// The greatest value of `figure` over all algorithms that support the shape.
 template <class Figure>
 double greatest(std::int64_t size, Figure figure) {
   const auto ranks = static_cast<int>(size);

@@ -10,8 +10,8 @@
 namespace tutti::growth {
 namespace {
 
-/// What sender and server together spend on one message. The server has posted a receive for each worker, and the
-/// message completes one of these.
+/// The cost of one message, for its sender and the server together. The server has posted a receive for each worker,
+/// and the message completes one of these.
 struct Arrival {
   double seconds = 0;  // of CPU
   double bytes = 0;    // allocated on the heap, freed again or not

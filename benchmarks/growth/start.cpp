@@ -26,8 +26,8 @@ Gatherers gatherers(int rank, int size, const std::shared_ptr<Store>& store) {
   return who;
 }
 
-/// One thread plays all ranks: first the messages up the tree, from the leaves, then those down. Only some ranks read
-/// the answer; their requests and bytes are multiplied to stand for all ranks.
+/// Every rank publishes a text, and receives the texts of all (the answer). One thread plays all ranks, leaves of the
+/// tree first. Only some ranks read the answer; their requests and bytes are multiplied to stand for all ranks.
 struct Asked {
   double requests = 0, bytes = 0;  // of each rank
 };
@@ -35,7 +35,7 @@ Asked gathered(int size, const std::shared_ptr<CountingStore>& store) {
   std::vector<std::unique_ptr<Gathering>> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<Gathering>(gatherers(rank, size, store)));
   for (int rank = size - 1; rank >= 0; --rank) ranks[static_cast<std::size_t>(rank)]->give("cards", tcp_text_of(rank));
-  const int all = store->is_one_server() ? 1 : std::max(1, size / 512);  // one rank in so many reads the answer
+  const int all = store->is_one_server() ? 1 : std::max(1, size / 512);  // one rank in `all` reads the answer
   ranks[0]->take("cards");
   const auto root = static_cast<double>(store->requests), root_bytes = static_cast<double>(store->bytes);
   int readers = 0;
@@ -43,7 +43,7 @@ Asked gathered(int size, const std::shared_ptr<CountingStore>& store) {
   const double share = static_cast<double>(size - 1) / readers;
   const double requests = root + share * (static_cast<double>(store->requests) - root);
   const double bytes = root_bytes + share * (static_cast<double>(store->bytes) - root_bytes);
-  while (!ranks.empty()) ranks.pop_back();  // children before their parents, which wait for them
+  while (!ranks.empty()) ranks.pop_back();  // destroys children before their parents, which wait for them
   return {requests / size, bytes / size};
 }
 

@@ -10,7 +10,7 @@ std::vector<Law> training_laws() {
   using namespace engine;
   const std::vector<std::int64_t> sizes = {64, 1024, 8192, 65536};
   constexpr std::size_t exchanges = 1024, tensors = 1000;
-  // As many ranks are late as possible: another one in each exchange.
+  // The worst case: in each exchange a different rank is late.
   const auto late = [](std::int64_t n) { return wait_row_entries(exchanges, static_cast<std::size_t>(n)); };
   return {
       {"training", "bytes that a rank gives to sum up 1,024 exchanges", How::function, sizes,

@@ -20,7 +20,7 @@
 namespace tutti::bench {
 namespace {
 
-/// Makes a board and keeps it until stdin ends.
+/// Makes the memory for the barriers and times of all ranks (a board), and keeps it until stdin ends.
 int hold_board(int ranks) {
   const SharedMemory board = make_shared_memory(ranks);
   std::printf("%s\n", board.path.c_str());
@@ -29,7 +29,7 @@ int hold_board(int ranks) {
   return 0;
 }
 
-/// The algorithms to measure; the chosen one is "".
+/// The names of the algorithms to measure; "" stands for the one that tutti chooses.
 std::vector<std::string> candidates(const Communicator& world, const Points& points) {
   std::vector<std::string> names = {""};
   if (points.others == "all") {

@@ -12,11 +12,11 @@ namespace tutti::bench {
 
 /// One collective at several sizes, by the algorithm that the rules choose and by others.
 struct Points {
-  std::string board;  ///< SharedMemory::path
+  std::string board;  ///< SharedMemory::path of the memory for barriers and times
   Kind kind = Kind::allreduce;
   std::vector<std::int64_t> sizes;  ///< bytes, ascending
-  std::string others = "all";       ///< algorithms beside the chosen one: "all" that fit, "none", or names with commas
-  double seconds = 0.5;             ///< about so long for one algorithm at one size
+  std::string others = "all";       ///< algorithms besides the chosen one: "all", "none", or names separated by commas
+  double seconds = 0.5;             ///< approximate time for one algorithm at one size
   unsigned seed = 0;                ///< of the random order of the algorithms
 };
 

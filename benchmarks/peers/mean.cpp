@@ -1,7 +1,7 @@
 // Prints the mean time of a collective in microseconds, for each size: mean allreduce|bcast CALLS BYTES...
 //
-// The time is that of the slowest rank, and the calls follow one another, as they do in a program;
-// benchmarks/neighbours compiles it with each MPI.
+// The time is that of the slowest rank. No barrier separates the calls, as in a program. benchmarks/neighbours compiles
+// this file with each MPI.
 #include <mpi.h>
 
 #include <cstdio>

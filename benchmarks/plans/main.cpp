@@ -3,9 +3,9 @@
 //
 //   plan_choices [NETWORK] [MESSAGES]
 //
-// Costs are replayed. If all ranks together would send more than MESSAGES messages (default: 4 million), they are
-// estimates, marked by ~. The exit code is 1 if a choice costs more than 1.1 times the best, or the best more than 1.5
-// times the bound.
+// A cost is found by playing all messages of the plan on the model. If all ranks together would send more than MESSAGES
+// messages (default: 4 million), it is an estimate, marked by ~. The exit code is 1 if a choice costs more than 1.1
+// times the best, or the best more than 1.5 times the bound.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -73,7 +73,7 @@ void print_cell(Kind kind, const Shape& shape, const model::Network& network, st
   const double bound = model::lower_bound(kind, shape, 4, network).seconds;
   const double choice = chosen.seconds / best.seconds, plan = best.seconds / bound;
   ++summary.cells;
-  summary.not_judged += chosen.is_estimate;  // an estimated choice always has the least estimate
+  summary.not_judged += chosen.is_estimate;  // by estimates, the choice is always the best
   summary.bad_choices += choice > good_choice;
   summary.bad_plans += plan > good_plan;
   summary.worst_choice = std::max(summary.worst_choice, choice);
@@ -99,7 +99,7 @@ int run(int count, char** words) {
       for (const Kind kind : kinds)
         for (const std::size_t bytes : sizes) {
           const bool has_blocks = kind == Kind::allgather || kind == Kind::reduce_scatter || kind == Kind::alltoall;
-          if (has_blocks && bytes > 1 << 20) continue;  // gigabytes on every rank
+          if (has_blocks && bytes > 1 << 20) continue;  // every rank would need gigabytes
           print_cell(kind, {.size = hosts * ranks, .count = bytes / 4, .hosts = &table}, network, most, summary);
         }
     }

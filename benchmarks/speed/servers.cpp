@@ -27,7 +27,7 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-/// Median seconds of one exchange on rank 1: `data` to rank 0 and back, or with a one-element acknowledgement.
+/// Median seconds of one exchange on rank 1. It sends `data` to rank 0, which returns all of it (`back`) or 1 element.
 double exchange(Communicator& pair, std::vector<float>& data, int rounds, bool back) {
   std::vector<double> times;
   for (int i = 0; i < rounds; ++i)
@@ -48,7 +48,7 @@ struct Row {
   double served, bare;
 };
 
-// Measures bare messages before and after the served ones, because meanwhile rank 0 waits for its server thread.
+// Bare messages are measured before and after the served ones: between these, rank 0 waits for its server thread.
 Row compare(Communicator& world, std::optional<Communicator>& pair, const char* what, std::size_t count, int rounds,
             const std::function<void(Parameters&, std::vector<float>&)>& request, bool back) {
   std::vector<float> data(count, 1);

@@ -1,4 +1,4 @@
-// Comparison: the times of several implementations for the same sizes in the same rounds, and their output.
+// Comparison: times of several implementations in the same rounds. Flag: the time until a core sees another's store.
 #pragma once
 
 #include <array>

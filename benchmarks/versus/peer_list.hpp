@@ -36,14 +36,14 @@ class PeerList {
   /// --versus, as far as that can be found out without starting a program.
   explicit PeerList(const Request& request);
 
-  /// The names given by --versus, and the named peers that it leaves out.
+  /// The names given by --versus, and the peers named by --peer that --versus does not mention.
   const std::vector<std::string>& chosen() const noexcept { return chosen_; }
 
   /// Compiles the peer if necessary, and asks it for its version. Throws Error that says why it cannot be run and what
   /// to do.
   Selection select(const std::string& chosen) const;
 
-  /// A list for people: every peer, whether it is available, and its variants.
+  /// A list for the user: every peer, the reason if it is not available, and its variants.
   std::string describe() const;
 
  private:

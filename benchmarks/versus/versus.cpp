@@ -33,7 +33,7 @@ constexpr double least_patience = 60;  // seconds without output after which a j
 /// A job that runs in each round: a sweep, or the part of a sweep to which some settings apply.
 struct Job {
   Command command;
-  bool wants_board = false;  ///< false for tutti, which makes its own
+  bool wants_board = false;  ///< needs board=PATH, memory for barriers and times; tutti makes its own
 };
 
 struct Contestant {
@@ -249,7 +249,7 @@ bool run_round(std::vector<Contestant>& all, const Request& request, std::string
   return right;
 }
 
-/// The flag before a round. With a limit, waits for a while until the flag is within it.
+/// flag_ns() before a round. With a limit, waits for about 30 s at most until the limit is met.
 double flag_before_round(const Request& request) {
   double flag = flag_ns();
   for (int i = 0; i < 60 && request.flag_limit > 0 && flag > request.flag_limit; ++i) {

@@ -27,7 +27,7 @@ class Submission {
   std::size_t rank() const noexcept { return static_cast<std::size_t>(comm_.communicator.rank()); }
   bool is_at(int root) const noexcept { return comm_.communicator.rank() == root; }
 
-  /// `count` items; throws if the pointer is NULL and `count` is not 0.
+  /// The buffer of `count` items at `data`. Throws if the pointer is NULL and `count` is not 0.
   ConstBuffer input(const void* data, std::size_t count, const char* name = "in") const {
     if (count > 0) given(data, name);
     return {data, elements(count), view_.dtype, device_};
@@ -36,7 +36,7 @@ class Submission {
     if (count > 0) given(data, name);
     return {data, elements(count), view_.dtype, device_};
   }
-  /// The number of items of all ranks with `count` each.
+  /// The number of items of all ranks, if each rank has `count`.
   std::size_t of_all(std::size_t count) const {
     if (count > SIZE_MAX / size()) refuse_count(count);
     return count * size();

@@ -13,7 +13,7 @@ struct Param {
   std::string key, value, meaning;
 };
 
-/// Computed once and never destroyed, because callers may keep the texts.
+/// The settings as C texts. Computed once and never destroyed, because callers may keep the texts.
 const std::vector<Param>& params() {
   static const auto* const all = [] {
     auto* const list = new std::vector<Param>;

@@ -30,7 +30,7 @@ Waiting& waiting() {
   return *all;
 }
 
-/// The text of a card, with as many addresses as fit.
+/// The text of an id: the store's secret and as many of its addresses as fit.
 std::string short_card(launchers::StoreCard card) {
   for (;;) {
     std::string text = std::string(opening) + launchers::to_text(card);

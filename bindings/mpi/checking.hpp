@@ -24,9 +24,9 @@ void compare_results(std::span<const std::byte> ours, std::span<const std::byte>
 double real_at(const std::byte* data, DType dtype, std::size_t i);
 
 /// Constructed before tutti's call: makes MPI's call on the program's buffers, keeps its result and restores the
-/// buffers. compare() is called after tutti's call. Collective over the call's communicator. Moves, integers, min and
-/// max must be bitwise equal, except for signs of zeros and NaN; floating-point sums and products must agree within the
-/// error bound for any order.
+/// buffers. compare() is called after tutti's call. Collective over the call's communicator. Moved data, integers, min
+/// and max must be bitwise equal, except for signs of zeros and NaN; floating-point sums and products must agree within
+/// the error bound for any order.
 class Comparison {
  public:
   Comparison(const Call& call, const Original& original, const Known& known, const std::optional<Folding>& folding);

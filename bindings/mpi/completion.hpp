@@ -5,7 +5,7 @@
 
 namespace tutti::preload {
 
-/// The functions of the calls library if tutti has open requests; else null.
+/// The interface to the library that makes tutti's calls, if tutti has open requests; else null.
 inline const Engine* concerned() noexcept {
   const Engine* const mine = engine();
   return mine != nullptr && mine->open->load(std::memory_order_acquire) > 0 ? mine : nullptr;

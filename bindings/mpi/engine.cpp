@@ -34,7 +34,7 @@ void count(const Call& call, bool ours, bool with_request) noexcept {
   row[static_cast<std::size_t>(call.function)].fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Without MPI's prefix: "Bcast", "Ibcast".
+/// The function's name without the prefix MPI_: "Bcast", "Ibcast".
 std::string name_of(Function function, bool with_request) {
   std::string name = function_name(function);
   if (with_request) name[0] = static_cast<char>(name[0] - 'A' + 'a');

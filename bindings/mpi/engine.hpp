@@ -31,8 +31,8 @@ struct Engine {
   void (*finalize)();
 };
 
-/// Exported by the library under the name below. `library` is MPI's dlopen() handle. Collective over MPI_COMM_WORLD,
-/// which has more than one rank. Returns null on all ranks, after a warning, if a rank cannot use tutti.
+/// The calls library exports such a function under the name below. `library` is MPI's dlopen() handle. Collective over
+/// MPI_COMM_WORLD of more than one rank. Returns null on all ranks, after a warning, if a rank cannot use tutti.
 using Begin = const Engine* (*)(void* library);
 inline constexpr const char* begin_name = "tutti_mpi_begin";
 

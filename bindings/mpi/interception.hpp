@@ -1,5 +1,5 @@
-// Helpers of the intercepted functions: they convert arguments to a Call and pass it to the calls library, if it is
-// loaded.
+// Helpers of the intercepted functions: they convert arguments to a Call and pass it to the library that makes tutti's
+// calls (see engine.hpp), if that library is loaded.
 #pragma once
 
 #include "bindings/mpi/call.hpp"

@@ -25,7 +25,7 @@ void say(const char* what, const char* more) noexcept {
   if (bytes > 0) static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text)));
 }
 
-/// Opens the calls library, which lies in the same folder as this library. Prints the reason if that fails.
+/// Opens the library that makes tutti's calls, in the folder of this library. Prints the reason if that fails.
 void* open_beside() noexcept {
   Dl_info self{};
   char path[4096] = "";

@@ -28,7 +28,7 @@ struct Array {
   Device device = {};                       ///< index -1: a CUDA array whose device is unknown
   std::optional<std::int64_t> stream = {};  ///< the stream that the producer names
   bool read_only = false;
-  bool objects = false;   ///< whether items are, or contain, references to Python objects
+  bool objects = false;   ///< true: items are, or contain, references to Python objects
   std::string type = {};  ///< the object's own name of the item type, a format or a typestr; for error messages
   std::shared_ptr<void> holder = {};
 

@@ -1,5 +1,5 @@
-// Keeps calls alive whose Python objects are gone, and runs Python callbacks. No thread of libtutti takes the GIL for
-// either.
+// Keeps calls alive whose Python objects are gone, and runs Python callbacks. For these two tasks, no thread of
+// libtutti takes the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -13,7 +13,7 @@ nb::any as_any(nb::object object) { return nb::borrow<nb::any>(object); }
 
 nb::object empty(nb::handle like, const nb::list& shape) { return helper("_arrays", "empty")(like, nb::tuple(shape)); }
 
-/// The shape of size() blocks of the array's shape.
+/// The shape of an array that stacks one array of this shape per rank.
 nb::list stacked(const Communicator& of, const Array& array) {
   nb::list shape;
   shape.append(of.size());
@@ -42,7 +42,7 @@ void check_counts(const Communicator& of, const std::vector<std::size_t>& counts
     throw nb::value_error("counts must have one entry for each rank");
 }
 
-/// The number of rows of each rank, if the caller did not pass it: a blocking allgather.
+/// Returns the number of rows of each rank, for callers that did not pass it. Makes a blocking allgather.
 std::vector<std::size_t> gathered_rows(Communicator& of, std::size_t mine) {
   const nb::gil_scoped_release released;
   std::vector<std::uint64_t> all(static_cast<std::size_t>(of.size()));
@@ -51,8 +51,8 @@ std::vector<std::size_t> gathered_rows(Communicator& of, std::size_t mine) {
   return {all.begin(), all.end()};
 }
 
-/// Determines the counts of allgatherv and gatherv: checks the given ones, or gathers them (blocks). Gathers only after
-/// the other arguments have been checked.
+/// Determines the counts of allgatherv and gatherv: checks the caller's counts, or else gathers them, which blocks.
+/// Gathers only after the other arguments have been checked.
 void settle_counts(Submission& to, Communicator& of, const Operand& given, const nb::object& out, Counts& counts) {
   if (counts) return check_counts(of, *counts);
   out.is_none() ? void(with_rows(given.array, 0)) : to.check(out);

@@ -28,13 +28,13 @@ struct Options {
 struct Operand {
   Array array;
   std::unique_ptr<std::byte[]> own = {};  ///< the contiguous copy, or the number
-  bool copied_back = false;               ///< whether the copy is the result and is copied back to the array
+  bool copied_back = false;               ///< true: the copy is the result and is copied back to the array
 
   std::byte* data() const noexcept { return own ? own.get() : array.data; }
 };
 
-/// The kind of a call's result: the object that was passed in; the source rank of a message; or a number that is made
-/// of the last operand: one of the type of that object, or the sum or product of Python integers.
+/// The kind of a call's result: the object that was passed in; the source rank of a message; or a value that is made
+/// from the last operand: a number of the passed object's type, or the sum or product of Python integers.
 enum class Outcome { object, source, number, integer_sum, integer_product };
 
 /// A call that has started. Not copyable. All members are used with the GIL held.

@@ -22,7 +22,7 @@ Completer& Completer::instance() {
 
 void Completer::expect(Group& group) {
   const std::lock_guard lock(mutex_);
-  if (threads_ == 0) {  // here, and not in hand_over(), an error reaches the caller
+  if (threads_ == 0) {  // an error here reaches the caller; one in hand_over() would not
     start_thread("completes calls for torch", [this] { run(); }).detach();
     ++threads_;
   }

@@ -15,8 +15,8 @@ struct VISIBILITY_HIDDEN NoLookup : std::enable_shared_from_this<NoLookup> {};
 
 /// A torch.futures.Future whose callbacks run one after the other, in a CallbackQueue. A callback that is attached
 /// after the program has seen the result (by wait(), a true done(), or value()) runs at once in the thread that
-/// attaches it, as torch documents. If the program has not seen the result, the callback is queued even if the result
-/// exists already. That depends on timing, and ranks would launch the callbacks' calls in different orders.
+/// attaches it, as torch documents. If the program has not seen the result, the callback is queued, even if the result
+/// exists: its existence depends on timing, so ranks would otherwise launch the callbacks' calls in different orders.
 ///
 /// Threads: any. All functions are called with the GIL.
 class VISIBILITY_HIDDEN Future final : public torch::jit::PythonFutureWrapper, public NoLookup {

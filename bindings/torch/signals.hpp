@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds signal_interval{100};
 /// the GIL.
 void check_signals();
 
-/// Blocks until the work is done or `until` has passed; returns whether it is done. Throws as tutti::Work::wait() and
+/// Blocks until the work is done or `until` has passed; returns true if it is done. Throws as tutti::Work::wait() and
 /// check_signals().
 bool wait_until(const tutti::Work& work, Deadline until);
 

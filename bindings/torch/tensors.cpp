@@ -94,7 +94,7 @@ bool is_expanded(const at::Tensor& tensor) {
   return false;
 }
 
-/// The part of `tensor` that corresponds to each memory element of `expanded` once.
+/// The elements of `tensor` without repetitions: one for each memory element of `expanded`, whose shape it has.
 at::Tensor without_repeats(at::Tensor tensor, const at::Tensor& expanded) {
   for (std::int64_t i = 0; i < expanded.dim(); ++i)
     if (repeats(expanded, i)) tensor = tensor.narrow(i, 0, 1);

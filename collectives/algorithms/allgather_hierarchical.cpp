@@ -3,13 +3,13 @@
 // Every block enters every host once, and all ranks of a host share its link. If hosts are grouped by R racks, a column
 // has two rings, first through one host of each rack, then through the hosts of a rack; so every block enters every
 // rack once too. There are as many columns as the smallest host has ranks: extra ranks of larger hosts first send their
-// blocks to the carrier of a column, and take part only inside the host. Extra hosts of larger racks do the same in
-// their rack. For any placement of ranks. With L ranks on each of H hosts, p = L H:
+// blocks to a column's rank on their host, its carrier, and take part only inside the host. Extra hosts of larger racks
+// do the same in their rack. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
 //   rounds H-1 + L-1, and 1 more if ranks per host differ
 //   (with racks, R-1 + H/R-1 replaces H-1, and 1 more if hosts per rack differ)
 //   elements (H-1) n + (p-H) n, n the count of one block     scratch none
-//   crossing p n (H-1) in all, (p-L) n from each host
+//   crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace tutti {
 namespace {
 
 /// A ring allgather. member_at(i) is the i-th rank of the ring; each_of(i, take) calls take(rank) for the ranks whose
-/// blocks this rank contributes. has(member, rank): the member has that rank's block already, so it is not sent.
+/// blocks the i-th rank contributes. has(member, rank): the member has that rank's block already, so it is not sent.
 template <typename MemberAt, typename EachOf, typename Has>
 void circulate(Schedule& plan, const Blocks& block, Ring ring, MemberAt member_at, EachOf each_of, Has has) {
   plan.rounds(ring.size - 1, [=](int k, Round& round) {

@@ -1,12 +1,12 @@
 // Hierarchical Bruck allgather. The ranks with the same local index on every host form a column. First each column
 // collects its blocks by doubling across hosts; then every rank sends its column to all ranks of its host at once.
 // Blocks travel packed, all of a column in one message, and two copies put them in their places. There are as many
-// columns as the smallest host has ranks: extra ranks of larger hosts first send their blocks to the carrier of a
-// column, and then only receive. For any placement of ranks. With L ranks on each of H hosts, p = L H:
+// columns as the smallest host has ranks: extra ranks of larger hosts first send their blocks to a column's rank on
+// their host, its carrier, and then only receive. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
 //   rounds ceil(log4 H), or ceil(log2 H) if H n > 16 Ki elements, 1 more if L > 1, and 1 more if ranks per host differ
 //   elements (H-1) n + (p-H) n, n the count of one block     scratch p n
-//   crossing p n (H-1) in all, (p-L) n from each host
+//   crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997; Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane
@@ -27,7 +27,7 @@ using pieces::PackedColumns;
 
 int radix(const Shape& s) { return pieces::radix_for(times(hosts_of(s).count(), s.count)); }
 
-/// Carriers put their own block and those of the ranks that they serve in place; other ranks send their block.
+/// Carriers put their own block and those of the extra ranks that they serve in place; extra ranks send their block.
 void give(const PackedColumns& all, int rank, Round& round) {
   const Slice mine = in({0, all.block()[rank].count});
   if (!all.carries()) return round.add(send(all.carrier(), mine));

@@ -8,7 +8,7 @@
 // largest power of two at most L and 8, R = ceil(log_r H) with r about c + 1:
 //
 //   rounds ceil(log2 L) + R (1 + log2 c) + log4 (L/c)     scratch p n, n the count of one block
-//   elements about 2 p n, and 3 p n log4 (L/c) if L > c     crossing p n (H-1) in all, (p-L) n from each host
+//   elements about 2 p n, and 3 p n log4 (L/c) if L > c     crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997; Huang et al., "PiP-MColl: process-in-process-based multi-object MPI
@@ -138,7 +138,7 @@ extern const Algorithm allgather_multiport{
     .idea = "Bruck's over hosts, all ranks of a host sending to different ones: the fewest rounds, for small blocks",
     .plan = plan,
     .cost = cost,
-    .lanes = false,  // lanes would wait for one another: the algorithm is for small blocks
+    .lanes = false,  // cutting the small blocks into parts (lanes) would only make these wait for one another
     .crossing = crossing,
     .expense = expense,
     .alike = true,

@@ -1,13 +1,13 @@
 // Allgather by parallel aggregated trees, for hosts with equally many ranks. Every block goes from host to host along a
-// binomial tree, by the ranks of its column. All trees run at the same time, and blocks that go to the same host in the
-// same round are aggregated into one message. Small blocks are all aggregated, in as few rounds as in Bruck's
-// algorithm. Of larger blocks, a message has only as many as fit, every s-th one. The order of the rounds is such that
-// only few blocks must be stored to be forwarded, so scratch is bounded. In each round every rank also sends the blocks
-// received in the round before to all ranks of its host. With L ranks on each of H hosts, p = L H, and A = H/s blocks
-// in a message:
+// binomial tree, by ranks with the owner's local index. All trees run at the same time, and blocks that go to the same
+// host in the same round are aggregated into one message. Small blocks are all aggregated, in as few rounds as in
+// Bruck's algorithm. A message has only as many larger blocks as fit, every s-th one. The order of the rounds is such
+// that only few blocks must be stored to be forwarded, so scratch is bounded. In each round every rank also sends the
+// blocks received in the round before to all ranks of its host. With L ranks on each of H hosts, p = L H, and A = H/s
+// blocks in a message:
 //
 //   rounds ceil(log4 A) + s - 1, and 1 more if L > 1     elements (H-1) n + (p-H) n, n the count of one block
-//   scratch A n (log2 s + L)     crossing p n (H-1) in all, (p-L) n from each host
+//   scratch A n (log2 s + L)     crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252, 2025. There
 // the aggregated part goes to far ranks first; here to near ranks first, so that a message's blocks are contiguous.
@@ -21,13 +21,14 @@ namespace {
 
 using pieces::AggregatedTrees;
 
-/// Receives blocks with this low part from a host behind, and sends them to a host ahead.
+/// Receives from a host behind the blocks of the hosts low, low + step, low + 2 step, ... behind this one. Sends a host
+/// ahead the blocks that it needs in the same round.
 void cross(const AggregatedTrees& trees, int low, Round& round) {
   const int bit = AggregatedTrees::lowest_bit(low), lanes = trees.lanes(low);
   round.add(send(trees.ahead(bit), trees.slot(low - bit, 0, lanes)), recv(trees.behind(bit), trees.slot(low)));
 }
 
-/// Sends blocks with this low part to all ranks of the host, and receives theirs.
+/// Sends the blocks of those hosts that this rank has to all ranks of its host, and receives those that they have.
 void share(const AggregatedTrees& trees, int low, Round& round) {
   const Ring ring = trees.inside();
   for (int k = 1; k < ring.size; ++k) {

@@ -1,6 +1,6 @@
 // Recursive doubling allgather. In round d every rank exchanges all the blocks that it has with the rank whose number
-// differs in bit d. These blocks are contiguous and in their final place in `out`, so unlike Bruck's algorithm it
-// copies nothing at the end; but it needs a power of two.
+// differs in bit d. These blocks are contiguous and in their final place in `out`, so unlike in Bruck's algorithm
+// nothing is copied at the end; but the number of ranks must be a power of two.
 //
 //   rounds log2 p     elements (p-1) n, n the count of one block     scratch none
 //

@@ -7,7 +7,7 @@
 //
 //   rounds log2 l + log2 h, and 2 more if l < L, and 2 more if h < H
 //   elements n log2 l + n log2 h, and n more if l < L, and n more if h < H     scratch n
-//   crossing L n times h log2 h + 2(H-h) in all
+//   crossing hosts L n times h log2 h + 2(H-h) in all
 //
 // TorchMPI's cartesian communicators, 2017; for each axis see allreduce_recursive_doubling.cpp.
 #include <utility>
@@ -27,7 +27,8 @@ const Hosts* grid_above(const Hosts& hosts) {
   return hosts.above();
 }
 
-/// Calls each(n, groups) for every phase between hosts, in order: in each column, `groups` allreduces of n ranks each.
+/// Calls each(n, groups) for every phase between hosts, in order. In a phase, the ranks with the same local index make
+/// `groups` allreduces of n ranks each.
 template <typename Each>
 void each_axis(const Hosts& hosts, Each each) {
   const Hosts* top = &hosts;

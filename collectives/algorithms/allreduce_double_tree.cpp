@@ -1,12 +1,12 @@
 // Double-tree allreduce. There are two binary trees over the hosts: a host that folds in one tree is a leaf of the
-// other. Lanes use the trees in turn. A lane is reduced up to the top of its tree and broadcast down the same tree.
-// Lanes are pipelined. Each host sends and receives the buffer twice, and the depth is logarithmic. Every element is
-// completed on one rank only. Inside a host, a binary tree leads to the rank that exchanges messages with other hosts.
-// Each pair of lanes uses another such rank, up to eight in turn; see broadcast_double_tree.cpp. With L ranks on each
-// of H hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
+// other. Lanes, which are independent parts of the buffer, use the trees in turn. A lane is reduced up to the top of
+// its tree and broadcast down the same tree. Lanes are pipelined. Each host sends and receives the buffer twice, and
+// the depth is logarithmic. Every element is completed on one rank only. Inside a host, a binary tree leads to the rank
+// that exchanges messages with other hosts. Each pair of lanes uses another such rank, up to eight in turn; see
+// broadcast_double_tree.cpp. With L ranks on each of H hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
 //
 //   rounds 2 floor(log2 H) + 2 d(L)     elements 4n in a lane, 2n on average over the trees     scratch up to 3n
-//   crossing 2n (H-1) in all, in a lane 3n from a host, 2n on average
+//   crossing hosts 2n (H-1) in all, in a lane 3n from a host, 2n on average
 //
 // Sanders, Speck & Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 // 2009.

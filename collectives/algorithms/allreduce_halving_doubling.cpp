@@ -4,7 +4,7 @@
 // k < p, rank k+j first sends its data to rank j, which folds it, and receives the result from rank j at the end.
 //
 //   rounds 2 log2 k, and 2 more if k < p     elements about 2n(k-1)/k, and n more if k < p     scratch none
-//   (exactly, on rank 0: n to split and to send chunk 0, and chunks 0 to 2^j - 1 for each j with 0 < j < log2 k)
+//   (exactly: rank 0 sends n to split and to send chunk 0, then chunks 0 to 2^j - 1 for each j, 0 < j < log2 k)
 //
 // Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
 #include "collectives/algorithms/expenses.hpp"

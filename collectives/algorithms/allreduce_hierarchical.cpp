@@ -8,7 +8,7 @@
 //
 //   rounds 2(L-1) + 2(H-1), with R racks 2(L-1) + 2(H/R-1) + 2(R-1)
 //   elements about 2n(L-1)/L + 2n(H-1)/p     scratch none
-//   crossing 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
+//   crossing hosts 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
 //
 // Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (2D torus); Träff & Hunold,
 // "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.

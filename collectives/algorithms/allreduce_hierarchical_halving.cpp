@@ -7,7 +7,7 @@
 // smallest host has ranks; extra ranks of larger hosts own none. With L ranks on each of H hosts, p = L H:
 //
 //   rounds 2 ceil(log2 H), and 2 more if L > 1     elements about 2n(L-1)/L + 2n(H-1)/p     scratch n(L-1)/L
-//   crossing 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
+//   crossing hosts 2n(H-1) in all, from each host about 2n(H-1)/H, the least there can be
 //
 // Rabenseifner, "Optimization of collective reduction operations", ICCS 2004; Träff, "Optimal, non-pipelined
 // reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024; Träff & Hunold, "Decomposing MPI collectives for

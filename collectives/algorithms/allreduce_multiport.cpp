@@ -11,8 +11,8 @@
 //
 //   rounds 2 t(L/c) + log2 c + R (1 + log2 c), and 2 more if k < H
 //   scratch the most of n, n ceil(g/c), and n for each child in a tree
-//   elements n for each message: log2 c + R log2 c + the sum of ceil(g/c) + 3 log4 (L/c) or a few less or more
-//   crossing n k (sum of g - 1) + 2 n c (H-k) in all
+//   elements n times the messages: about log2 c + R log2 c + the sum of ceil(g/c) + 3 log4 (L/c) of them
+//   crossing hosts n k (sum of g - 1) + 2 n c (H-k) in all
 //
 // Ruefenacht, Bull & Booth, "Generalisation of recursive doubling for AllReduce: now with simulation", Parallel
 // Computing 2017; Huang et al., "PiP-MColl: process-in-process-based multi-object MPI collectives", CLUSTER 2023.
@@ -146,7 +146,7 @@ struct Carrier {
     round.add(last(fold_doubled(k / 2, mine), hosts->count() == 1 && k / 2 == groups.doublings() - 1));
   }
 
-  /// Round here.round of a group.
+  /// Makes round `here.round` of the rounds in a group.
   void multiply(const Groups::Place& here, Slice given, Round& round) const {
     const int digit = host / here.distance % here.size, folds = std::max(1, groups.share(here.size) - 1);
     const Range leaves = groups.shared(here.size, index);

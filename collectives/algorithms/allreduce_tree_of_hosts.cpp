@@ -6,7 +6,7 @@
 //
 //   rounds ceil(log2 L) + floor(log2 L) + log2 h, and 2 more if h < H
 //   elements n ceil(log2 L) + n log2 h, and n more if h < H (a leader)     scratch n
-//   crossing n times h log2 h + 2(H-h) in all
+//   crossing hosts n times h log2 h + 2(H-h) in all
 //
 // TorchMPI's tree communicators, 2017; Karonis et al., "Exploiting hierarchy in parallel computer networks", IPDPS
 // 2000.

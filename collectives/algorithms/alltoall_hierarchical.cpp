@@ -2,11 +2,11 @@
 // sends its blocks for other hosts to the ranks of the destination's column; then each column exchanges these, with
 // all blocks between two hosts in one message. The bytes between hosts are the same as in the linear algorithm, but
 // in L times fewer messages. There are as many columns as the smallest host has ranks: for extra ranks of larger
-// hosts, the carrier of a column collects and delivers. For any placement of ranks. With L ranks on each of H hosts, p
-// = L H:
+// hosts, a column's rank on their host, its carrier, collects and delivers. For any placement of ranks. With L ranks on
+// each of H hosts, p = L H:
 //
 //   rounds 2, and 1 more if ranks per host differ; 1 with one host or one rank on each
-//   elements (p-H) n + (p-L) n, n the count of one block     scratch 2(p-L) n     crossing p (p-L) n in all
+//   elements (p-H) n + (p-L) n, n the count of one block     scratch 2(p-L) n     crossing hosts p (p-L) n in all
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>

@@ -7,7 +7,7 @@
 // of H hosts, p = L H, b the number of nonzero digits of 0 to H-1, about 3/4 H log4 H:
 //
 //   rounds ceil(log4 H), and 1 more if L > 1     elements (p-H) n + L b n, n the count of one block
-//   scratch 3p n     crossing L p b n in all, L L b n from each host
+//   scratch 3p n     crossing hosts L p b n in all, L L b n from each host
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997; Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane

@@ -34,7 +34,7 @@ Schedule plan(const Shape& s) {
   return exchange;
 }
 
-/// The rounds count as messages between hosts, unless there is one host. The elements count by the peer's host.
+/// The rounds count as messages between hosts, unless there is one host. Elements count on the links that they use.
 Expense expense(const Shape& s) {
   using namespace expenses;
   const Hosts& hosts = hosts_of(s);

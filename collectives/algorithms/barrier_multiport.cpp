@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-/// Round k of a dissemination barrier among `ranks`; `index` is this rank's index, and may be beyond them.
+/// Round k of a dissemination barrier among `ranks`; `index` is this rank's index; if it is too large, nothing is done.
 void meet(std::span<const int> ranks, int index, int k, Round& round) {
   const int size = static_cast<int>(ranks.size()), distance = 1 << k;
   if (index >= size || distance >= size) return;

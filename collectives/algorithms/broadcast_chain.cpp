@@ -1,6 +1,6 @@
-// Chain broadcast. The root sends to the next rank, which forwards to its next rank, and so on. The lanes of a large
-// buffer are pipelined along the chain, so every link is busy. The time is that
-// of sending the buffer, and p-2 more lanes.
+// Chain broadcast. The root sends to the next rank, which forwards to its next rank, and so on. A large buffer is cut
+// into parts, its lanes, which are pipelined along the chain, so every link is busy. The time is that of sending the
+// buffer and p-2 more lanes.
 //
 //   rounds p-1 (for the first lane)     elements n     scratch none
 //

@@ -1,15 +1,15 @@
 // Double-tree broadcast. There are two binary trees over the hosts: a host that forwards in one tree is a leaf of the
-// other. Lanes use the trees in turn. So a host receives the buffer once and sends it once, as in a chain, but the
-// first lane reaches all ranks after a logarithmic number of messages. The root is outside both trees and sends to
-// their tops. On each host, one rank per lane, the talker, exchanges messages with other hosts. Each pair of lanes uses
-// another talker, up to eight in turn. From the talker, one of two binary trees goes to the other ranks of its host. On
-// the root's host, the root is the talker of the first pair of lanes, and sends to the talkers of the other lanes. A
-// single lane uses one binary tree. On one host there are two trees over its ranks. With L ranks on each of H hosts,
-// d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
+// other. Lanes, which are independent parts of the buffer, use the trees in turn. So a host receives the buffer once
+// and sends it once, as in a chain, but the first lane reaches all ranks after a logarithmic number of messages. The
+// root is outside both trees and sends to their tops. On each host, one rank per lane, the talker, exchanges messages
+// with other hosts. Each pair of lanes uses another talker, up to eight in turn. From the talker, one of two binary
+// trees goes to the other ranks of its host. On the root's host, the root is the talker of the first pair of lanes, and
+// sends to the talkers of the other lanes. A single lane uses one binary tree. On one host there are two trees over its
+// ranks. With L ranks on each of H hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
 //
 //   rounds d(H) + d(L), and 1 more if the root is not the talker
 //   elements 3n in a lane, n on average over the trees     scratch none
-//   crossing n (H-1) in all, in a lane 2n from a host, n on average
+//   crossing hosts n (H-1) in all, in a lane 2n from a host, n on average
 //
 // A tree has labels 1 to n in search order: labels in the left subtree of a label are smaller, those in the right
 // subtree are larger, and the top is the largest power of two. So odd labels are leaves. The second tree is the first
@@ -88,7 +88,7 @@ struct TwoTrees {
   }
 };
 
-/// The trees for the way of a shape: over hosts and inside hosts.
+/// The trees of the lanes that have schedule number s.way: over hosts and inside hosts.
 struct TreesOfHosts {
   const Hosts& hosts;
   int which, column, home, root;  // home: the root's host, root: its local index; both are -1 without a root
@@ -184,7 +184,7 @@ Expense pieces::tree_expense(const Shape& s, bool is_rooted, bool up) {
   one.chain.between.elements = n * (longest_way(labels) + (is_rooted && labels > 0 ? 1 : 0));
   one.chain.within.messages = depth(hosts.largest());
   one.chain.within.elements = n * (longest_way(inside) + (inside > 0 ? 1 : 0));
-  // The load is the average over the ways: each rank forwards in one of the two trees.
+  // The load is the average over the lanes, because each rank forwards in only one of the two trees.
   const double talkers = hosts.count() == 1 ? 1 : ways_of_trees(s) / 2;
   // Without a root, the top of each tree receives nothing, or sends nothing upwards.
   const auto moved = [&](double ends) { return ends == 1 ? 0 : is_rooted ? n : n * (ends - 1) / ends; };

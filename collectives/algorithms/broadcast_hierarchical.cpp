@@ -5,7 +5,7 @@
 // log2 R + log2 (H/R) replaces log2 H. With L ranks on each of H hosts:
 //
 //   rounds floor(log2 H) + floor(log2 L)     elements n ceil(log2 H) + n ceil(log2 L) (the root)     scratch none
-//   crossing n (H-1) in all, from the root's host n ceil(log2 H)
+//   crossing hosts n (H-1) in all, from the root's host n ceil(log2 H)
 //
 // Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
 // IPDPS 2000.

@@ -1,11 +1,11 @@
 // Hierarchical chain broadcast. The data goes along a chain over one rank of each host. Each of these ranks also starts
-// a chain through its host. The lanes of a large buffer are pipelined, so links between and inside hosts are all busy;
-// a host receives the buffer once and sends it once. If hosts are grouped by racks, there is a chain over one host of
-// each rack; each of these hosts also starts a chain through its rack, and so sends the buffer twice. With L ranks on
-// each of H hosts:
+// a chain through its host. A large buffer is cut into parts, its lanes, which are pipelined, so links between and
+// inside hosts are all busy; a host receives the buffer once and sends it once. If hosts are grouped by racks, there is
+// a chain over one host of each rack; each of these hosts also starts a chain through its rack, and so sends the buffer
+// twice. With L ranks on each of H hosts:
 //
 //   rounds H-1 + L-1 (for the first lane)     elements 2n (a rank in both chains), n if p is 2     scratch none
-//   crossing n (H-1) in all, at most n from one host, with racks 2n
+//   crossing hosts n (H-1) in all, at most n from one host, with racks 2n
 //
 // van de Geijn & Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997 (pipelined ring broadcast).
 #include <algorithm>

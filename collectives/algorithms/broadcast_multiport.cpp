@@ -8,7 +8,7 @@
 //
 //   rounds the longest path to a rank, at most floor(u/5) (1 + log4 c) + log4 L     scratch none
 //   elements at most 12n + 3n log4 L, at the root or a rank near it
-//   crossing n (H-1) in all, at most 12 n c from one host
+//   crossing hosts n (H-1) in all, at most 12 n c from one host
 //
 // Bar-Noy & Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems", SPAA 1992;
 // Wilkins et al., "Generalized collective algorithms for the exascale era", CLUSTER 2023 (k-nomial); Huang et al.,

@@ -1,4 +1,5 @@
-// Columns packed in scratch: shared by algorithms that send all blocks of a column in few messages.
+// Columns packed in scratch, for algorithms that send all blocks of a column in few messages. A column is the ranks
+// with the same local index (modulo the smallest host's ranks) on all hosts; the first on a host is its carrier.
 #pragma once
 
 #include <span>

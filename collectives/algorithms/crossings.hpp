@@ -9,8 +9,9 @@
 
 namespace tutti::pieces {
 
-/// The crossing of an allreduce in which every column has a chunk of the buffer, and sends the least possible between
-/// hosts. across(chunk, hosts, host) returns the elements of a chunk that the host sends to other hosts.
+/// The elements that cross hosts in an allreduce in which ranks with the same local index share a chunk, and send the
+/// least possible between hosts. across(chunk, hosts, host) returns the elements of a chunk that the host sends to
+/// other hosts.
 inline Crossing crossing_by_chunks(const Shape& s, std::size_t (*across)(std::size_t, const Hosts&, int)) {
   const Hosts& hosts = hosts_of(s);
   const Chunks chunk(s.count, hosts.columns());

@@ -16,7 +16,7 @@ int depth_of_trees(const Shape& s, bool is_rooted);
 int most_sends(const Shape& s, bool is_rooted, bool up, bool down);
 /// The most messages that one host sends to other hosts: to its parent (`up`), to its children (`down`), or both.
 int most_crossings(int hosts, bool up, bool down);
-/// The expense of a lane that goes up the tree and folds (`up`), or down the tree.
+/// The expense of a lane (a part of the buffer) that goes up the tree and folds (`up`), or down the tree.
 Expense tree_expense(const Shape& s, bool is_rooted, bool up);
 
 }  // namespace tutti::pieces

@@ -27,8 +27,8 @@ inline Links beyond(const Hosts& table, int sharing, int hosts) {
   return links;
 }
 
-/// The links one level above `links`, which are those inside the groups of `table`. One member of each column of a
-/// group uses them at the same time.
+/// The links one level above `links`, which are those inside the groups of `table`. The first `columns()` members of a
+/// group use them at the same time.
 inline Links above(Links links, const Hosts& table) {
   if (links.level == Links::Level::within) return across(table.columns());
   if (links.level == Links::Level::between) links.of_rack = links.sharing * table.columns();
@@ -49,7 +49,7 @@ inline Passage& passage(Expense::Way& way, Links links) {
   if (links.level == Links::Level::within) return way.within;
   return links.level == Links::Level::between ? way.between : way.beyond;
 }
-/// Sets the passage of `way` on `links`: a rank that shares them sends `messages` messages, one after another, with
+/// Sets the messages of `way` on `links`: a rank that shares them sends `messages` messages, one after another, with
 /// `elements` elements in all.
 inline void take(Expense::Way& way, Links links, double messages, double elements) {
   passage(way, links) = {messages, elements * links.sharing};
@@ -202,7 +202,7 @@ inline Expense::Way operator+(const Expense::Way& a, const Expense::Way& b) {
 inline Expense operator+(const Expense& a, const Expense& b) {
   return {a.chain + b.chain, a.load + b.load, a.stay + b.stay};
 }
-/// The cost of nested trees (each_tree()), one after another: along(links, ranks) in hosts, across hosts, across racks.
+/// The cost of nested trees (each_tree()), one after another. along(links, ranks) returns the cost of one of them.
 template <typename Along>
 Expense of_trees(const Hosts& hosts, Along along) {
   Expense sum;

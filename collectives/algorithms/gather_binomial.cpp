@@ -59,7 +59,7 @@ Schedule plan(const Shape& s) {
 }
 
 Cost cost(const Shape& s) {
-  const int half = 1 << (log2_ceil(s.size) - 1);  // reach of the root's largest child
+  const int half = 1 << (log2_ceil(s.size) - 1);  // the label of the root's first child
   return {log2_floor(s.size), times(std::max({s.size - half, half / 2, 1}), s.count)};
 }
 

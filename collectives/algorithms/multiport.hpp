@@ -90,8 +90,8 @@ void collect_parts(Ring ring, int k, Send send, Receive receive) {
   each(ring.rank + have, [&](int first, int n) { receive(modulo(ring.rank + have, ring.size), first, n); });
 }
 
-/// `columns` is the number of carriers, a power of two. `ring` are the ranks of a host that one carrier serves, with
-/// the carrier as rank 0; ring.rank is this rank's index among them.
+/// The division of a host's ranks among its carriers, whose number `columns` is a power of two. `ring` are the ranks
+/// that one carrier serves, with the carrier as rank 0; ring.rank is this rank's index among them.
 struct Served {
   Served(const Hosts& hosts, int host, int index) noexcept
       : columns(power_of_two_below(carriers_of(hosts))),
@@ -106,9 +106,9 @@ struct Served {
 
 /// A rank's neighbours in a tree over hosts in which all carriers of a host send (see broadcast_multiport.cpp).
 Node multiport_tree(const Shape& s);
-/// The number of messages from its root to the farthest rank.
+/// The number of messages from the root of that tree to the farthest rank.
 int multiport_depth(const Shape& s);
-/// The expense of a lane that goes up the tree, with folds, or down.
+/// The expense of a part of the buffer that goes up the tree and folds (`up`), or down the tree.
 Expense multiport_tree_expense(const Shape& s, bool up);
 
 }  // namespace tutti::pieces

@@ -57,7 +57,7 @@ Node tree_of_hosts(const Shape& s, Tree tree);
 /// The part over the hosts: the neighbours of `host` in the tree that starts at host `home`.
 Node tree_over_hosts(const Hosts& hosts, int host, int home, Tree tree);
 /// sent_down(): the most messages that a rank sends down such trees, to other hosts and, inside a host of n ranks, at
-/// most within(n). crossing_down(): the crossing of such trees.
+/// most within(n). crossing_down(): the elements that cross hosts along such trees.
 int sent_down(const Shape& s, Tree tree, int (*within)(int ranks));
 Crossing crossing_down(const Shape& s, Tree tree);
 
@@ -69,7 +69,7 @@ Schedule broadcast_binomial(const Shape& s);
 Schedule fold_up(const Node& node, std::size_t count, Slice result);
 inline Schedule fold_up(const Node& node, std::size_t count) { return fold_up(node, count, out({0, count})); }
 Schedule reduce_binomial(const Shape& s);
-/// The same, but a rank receives from all its children in one round (see reduce_double_tree.cpp).
+/// As fold_up(), but a rank receives from all its children in one round (see reduce_double_tree.cpp).
 Schedule fold_up_at_once(const Node& node, std::size_t count);
 
 /// Extends `core`, an allreduce plan for `fitting` ranks, to all ranks of the shape. `fitting` must be at least half of

@@ -1,6 +1,6 @@
 // Chain reduce. The rank before the root starts; each rank folds the data from its next neighbour into its own
-// contribution and sends it to the previous one, up to the root. The lanes of a large buffer are pipelined along the
-// chain, so every link and core is busy: each rank sends and folds the buffer once.
+// contribution and sends it to the previous one, up to the root. A large buffer is cut into parts, its lanes, which are
+// pipelined along the chain, so every link and core is busy: each rank sends and folds the buffer once.
 //
 //   rounds p-1 (for the first lane)     elements n     scratch n on ranks that are not at an end of the chain
 //

@@ -3,7 +3,7 @@
 // hosts, d(n) = 1 + floor(log2(n-1)) and d(1) = 0:
 //
 //   rounds d(H) + d(L), and 1 more if the root does not exchange messages with other hosts     elements n
-//   scratch up to 3n     crossing n (H-1) in all, at most n from one host
+//   scratch up to 3n     crossing hosts n (H-1) in all, at most n from one host
 //
 // Sanders, Speck & Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing
 // 2009.

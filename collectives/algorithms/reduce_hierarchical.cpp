@@ -4,7 +4,7 @@
 // L ranks on each of H hosts:
 //
 //   rounds ceil(log2 L) + ceil(log2 H)     elements n     scratch n
-//   crossing n (H-1) in all, at most n from one host
+//   crossing hosts n (H-1) in all, at most n from one host
 //
 // Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize collective operation performance",
 // IPDPS 2000.

@@ -1,10 +1,10 @@
 // Hierarchical chain reduce: the hierarchical chain broadcast in reverse. A chain through every host reduces its
-// ranks' contributions, and a chain of hosts reduces the hosts' results. The lanes of a large buffer are pipelined,
-// so links between and inside hosts are all busy. If hosts are grouped by racks, there is a chain through every rack
-// and a chain of racks. With L ranks on each of H hosts:
+// ranks' contributions, and a chain of hosts reduces the hosts' results. A large buffer is cut into parts, its lanes,
+// which are pipelined, so links between and inside hosts are all busy. If hosts are grouped by racks, there is a chain
+// through every rack and a chain of racks. With L ranks on each of H hosts:
 //
 //   rounds L-1 + H-1 (for the first lane)     elements n     scratch n on ranks that fold and are not the root
-//   crossing n (H-1) in all, at most n from one host
+//   crossing hosts n (H-1) in all, at most n from one host
 //
 // Chan, Heimlich, Purkayastha & van de Geijn, "Collective communication: theory, practice, and experience",
 // Concurrency and Computation 2007.

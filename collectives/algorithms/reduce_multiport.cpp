@@ -4,7 +4,7 @@
 // For small buffers. With L ranks on each of H hosts:
 //
 //   rounds those of the broadcast     elements n
-//   scratch n for each child: at most 12n + 3n log4 L     crossing n (H-1) in all, at most n from one host
+//   scratch n for each child: at most 12n + 3n log4 L     crossing hosts n (H-1) in all, at most n from one host
 //
 // Bar-Noy & Kipnis, "Designing broadcasting algorithms in the postal model for message-passing systems", SPAA 1992;
 // Karp, Sahay, Santos & Schauser, "Optimal broadcast and summation in the LogP model", SPAA 1993; Huang et al.,

@@ -3,13 +3,13 @@
 // column; then each column reduces the hosts' sums around a ring across hosts. Each host sends one sum of every block
 // to other hosts. If hosts are grouped by racks, a column has two rings, through the hosts of a rack, then through one
 // host of each rack; each rack sends one sum of every block to other racks. There are as many columns as the smallest
-// host has ranks: extra ranks of larger hosts take part inside the host, and receive their blocks from the carrier of a
-// column at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
+// host has ranks: extra ranks of larger hosts take part inside the host, and receive their blocks from a column's rank
+// on their host, its carrier, at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
 //   rounds L-1 + H-1, and 1 more if ranks per host differ
 //   (with R racks, H/R-1 + R-1 replaces H-1, and 1 more if hosts per rack differ)
 //   elements (p-H) n + (H-1) n, n the count of one block     scratch 3H n, with racks about 3H n + 3R n
-//   crossing p n (H-1) in all, (p-L) n from each host; extra hosts of larger racks send p n
+//   crossing hosts p n (H-1) in all, (p-L) n from each host; extra hosts of larger racks send p n
 //
 // Träff & Hunold, "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.
 #include <algorithm>
@@ -151,13 +151,13 @@ struct InRack {
     const Bundle mine = part(of);
     return is_packed ? moved(mine, Bundle::Place::packed, parts.before(mine.first) - begin) : mine;
   }
-  /// The hosts of this host's column of racks; and the sums of this rack for one of these, `of`.
+  /// gathered(): the hosts with this host's index in all racks. summed(of): the sums of this rack for host `of`.
   std::span<const int> gathered() const { return racks->whole_column(index); }
   Bundle summed(int of) const {
     return is_summed() ? moved(part(of), Bundle::Place::packed, kept + before(gathered(), of)) : given(of);
   }
   std::size_t end() const { return kept + (carries() && is_summed() ? total(gathered()) : 0); }
-  /// The hosts that this host serves, itself first; and the results for one of these, `of`.
+  /// served(): the hosts that this host serves, itself first. result(of): the results for `of`, one of these.
   std::span<const int> served() const { return racks->column(rack, index); }
   Bundle result(int of) const {
     if (of == host) return moved(part(of), Bundle::Place::results, end());
@@ -165,7 +165,7 @@ struct InRack {
   }
 };
 
-/// As across_hosts(), by a ring in each rack and one across racks. Peers are numbers of hosts.
+/// As across_hosts(), by a ring in each rack and one across racks. Its peers are given as numbers of hosts.
 Schedule across_racks(const InRack& at) {
   const Hosts* const racks = at.racks;
   const Ring inside{at.index, racks->size_of(at.rack)}, across{racks->place_of(at.rack), racks->count()};

@@ -1,12 +1,12 @@
 // Hierarchical halving reduce-scatter: the hierarchical Bruck allgather in reverse. The ranks with the same local index
-// on every host form a column. On every host each rank sends the blocks of every column, packed, to the column's
-// carrier, which folds the host's contributions in rank order; then each column reduce-scatters the hosts' sums by
-// halving. There are as many columns as the smallest host has ranks: extra ranks of larger hosts receive their blocks
-// from the carrier of a column at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
+// on every host form a column. On every host each rank sends the blocks of every column, packed, to the column's rank
+// on its host, the carrier, which folds the host's contributions in rank order; then each column reduce-scatters the
+// hosts' sums by halving. There are as many columns as the smallest host has ranks: extra ranks of larger hosts receive
+// their blocks from a carrier at the end. For any placement of ranks. With L ranks on each of H hosts, p = L H:
 //
 //   rounds ceil(log4 H), or ceil(log2 H) if H n > 16 Ki elements, 1 more if L > 1, and 1 more if ranks per host differ
 //   elements (p-H) n + (H-1) n, n the count of one block     scratch p n + (p-H) n
-//   crossing p n (H-1) in all, (p-L) n from each host
+//   crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv:2410.14234, 2024; Träff & Hunold,
 // "Decomposing MPI collectives for exploiting multi-lane communication", CLUSTER 2020.

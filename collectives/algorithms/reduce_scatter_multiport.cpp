@@ -8,7 +8,7 @@
 // most L and 8, m = ceil((r-1)/c), R = ceil(log_r H), r about c + 1:
 //
 //   rounds (R+1) log2 c + R, and ceil(L/c) more if L > c     elements about 2 p n, n the count of one block
-//   scratch p n; if m > 1, up to m times that     crossing p n (H-1) in all, (p-L) n from each host
+//   scratch p n; if m > 1, up to m times that     crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", IEEE TPDS 1997; Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms",
@@ -184,7 +184,7 @@ extern const Algorithm reduce_scatter_multiport{
     .idea = "the multiport allgather backwards: the fewest rounds between hosts, for small blocks",
     .plan = plan,
     .cost = cost,
-    .lanes = false,  // lanes would wait for one another: the algorithm is for small blocks
+    .lanes = false,  // cutting the small blocks into parts (lanes) would only make these wait for one another
     .crossing = crossing,
     .expense = expense,
 };

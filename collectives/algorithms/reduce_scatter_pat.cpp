@@ -1,12 +1,12 @@
 // Reduce-scatter by parallel aggregated trees, for hosts with equally many ranks: the allgather by parallel aggregated
-// trees in reverse. Partial sums of every block go from host to host up a binomial tree, by the ranks of its column.
-// All trees run at the same time, and blocks that go to the same host in the same round are aggregated into one
+// trees in reverse. Partial sums of every block go from host to host up a binomial tree, by ranks with the owner's
+// local index. All trees run at once, and blocks that go to the same host in the same round are aggregated into one
 // message. In each round every rank also sends its contributions for the next round to the ranks of its host, which
-// fold them in rank order. Small blocks are all aggregated. Of larger blocks, a message has only as many as fit, every
-// s-th one, and only few sums are stored. With L ranks on each of H hosts, p = L H, and A = H/s blocks in a message:
+// fold them in rank order. Small blocks are all aggregated. A message has only as many larger blocks as fit, every s-th
+// one, and only few sums are stored. With L ranks on each of H hosts, p = L H, and A = H/s blocks in a message:
 //
 //   rounds ceil(log4 A) + s - 1, and 1 more if L > 1     elements (p-H) n + (H-1) n, n the count of one block
-//   scratch A n (log2 s + 4L)     crossing p n (H-1) in all, (p-L) n from each host
+//   scratch A n (log2 s + 4L)     crossing hosts p n (H-1) in all, (p-L) n from each host
 //
 // Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252, 2025. There
 // the aggregated part comes from far ranks last; here from near ranks last, so that a message's blocks are contiguous.
@@ -21,8 +21,9 @@ namespace {
 
 using pieces::AggregatedTrees;
 
-/// The low parts for which a host's ranks must fold their contributions just before the sums of `low` cross to another
-/// host: `low` itself, if it has received no sums; and the low part to which its sums go, if they are the first there.
+/// A low part stands for the blocks at the host distances low, low + step, ... These are the low parts for which a
+/// host's ranks must fold their contributions just before the sums of `low` cross to another host: `low` itself, if it
+/// has received no sums; and the low part to which its sums go, if they are the first there.
 struct Needed {
   int list[2], count = 0;
   Needed(int low, int step) {

@@ -40,7 +40,7 @@ Schedule plan(const Shape& s) {
 
 Cost cost(const Shape& s) {
   if (s.size == 1) return {};
-  const int half = 1 << (log2_ceil(s.size) - 1);  // reach of the root's largest child
+  const int half = 1 << (log2_ceil(s.size) - 1);  // the label of the root's first child
   const int below = std::max({s.size - half, half / 2, 1}) - 1;
   return {log2_ceil(s.size) + log2_floor(s.size), times(s.size + below, s.count)};
 }

@@ -30,8 +30,8 @@ void tell_of_unread(const std::string& tuned, const Settings& settings, const st
   });
 }
 
-// The sources as text: "=gloo,mpi,\n" and the measured rules, or "!" and the reason why they cannot be read. Also
-// parses the user's rules: if rank 0 cannot use them, the text holds that error, and all ranks throw it.
+// Returns the sources of rules as text: "=gloo,mpi,\n" and the measured rules, or "!" and the reason why they cannot be
+// read. Also parses the user's rules: if rank 0 cannot use them, the text holds that error, and all ranks throw it.
 std::string own_rule_sources(const Settings& settings) {
   try {
     std::vector<std::string> backends;

@@ -39,7 +39,7 @@ class Cards {
   const HostCard& operator[](int rank) const {
     return hosts_[texts_.shared_numbers().at(static_cast<std::size_t>(rank))];
   }
-  /// The places of all ranks.
+  /// The hosts, NUMA nodes, GPUs and racks of all ranks.
   Topology topology() const;
   /// The cores that the rank may run on, in the format of core_list().
   std::string_view cores(int rank) const;

@@ -178,8 +178,9 @@ class Communicator::Impl {
             .wanted = options.algorithm};
   }
 
-  // Starts a call before its operation is prepared. If the call completes within its backend's start(), it used only a
-  // sequence number: its Work is `ended_`, and the operation object is reused by the next call. Token held.
+  // Starts a call before its operation object is prepared. If the call completes within its backend's start(), only its
+  // sequence number is used up: its Work is `ended_`, and the next call uses the object. For the holder of the progress
+  // token.
   bool start_at_once(const std::shared_ptr<Impl>& self, const CollectiveOperation::Parts& parts,
                      std::optional<Work>& work) {
     if (!spare_) spare_.reset(spare_collectives_.take());  // may throw, so before the start
@@ -290,7 +291,7 @@ class Communicator::Impl {
   std::once_flag store_made_;
   std::shared_ptr<Store> store_;
   const Work ended_ = WorkState::ended(context_);
-  std::unique_ptr<CollectiveOperation> spare_;  // for start_at_once(); token held
+  std::unique_ptr<CollectiveOperation> spare_;  // for start_at_once(); needs the progress token
   int attempts_ = 0;                            // attempts to make a backend so far; equal on all ranks
   std::atomic<std::uint64_t> splits_{0};
 };

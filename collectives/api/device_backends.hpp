@@ -33,7 +33,7 @@ class DeviceBackends final : private Startable {
   DeviceBackends(std::shared_ptr<Context> context, const Group& group, Talk talk);
   ~DeviceBackends() override;
 
-  /// Starts the negotiation; call it once at most. `told` is called once, at the end, with the token held.
+  /// Starts the negotiation; call it once at most. `told` is called once, at the end, with the progress token held.
   void begin(std::function<void(Outcome)> told);
   /// Blocks until the negotiation is over. Must not be called with the token held.
   void wait();

@@ -25,9 +25,9 @@ namespace tutti {
 void end_where_broken(Context& context, const Group& group, const Error& error);
 
 /// Chooses the backend of a communicator's calls on device memory. All ranks make the first such call; it starts a
-/// negotiation which backend of the setting `device_backends` all ranks can create. Until the negotiation is over,
-/// calls wait in launch order. A call that no such backend supports is staged through host memory. Nothing is created
-/// before the first call on device memory.
+/// negotiation about which backend of the setting `device_backends` all ranks can create. Until the negotiation is
+/// over, calls wait in launch order. A call that no such backend supports is staged through host memory. Nothing is
+/// created before the first call on device memory.
 class DeviceCalls final : public Router {
  public:
   DeviceCalls(std::shared_ptr<Context> context, std::shared_ptr<GroupState> group, Choices& choices);
@@ -47,10 +47,10 @@ class DeviceCalls final : public Router {
         known_.store(true);
     });
   }
-  /// The route of a call before its launch. Null while the negotiation runs; then route() returns it later. Throws what
-  /// Choices::choose throws.
+  /// The route (backend and algorithm) of a call before its launch. Null while the negotiation runs: route() returns it
+  /// afterwards. Throws what Choices::choose throws.
   const Route* choose(const Collective& call, Signature summary, const std::string& wanted);
-  /// Blocks until the negotiation, if one was started, is over. Must not be called with the token held.
+  /// Blocks until the negotiation, if one was started, is over. Must not be called by the holder of the progress token.
   void wait();
 
   /// The engine for sends and receives of device memory; the first call creates it.
@@ -73,7 +73,7 @@ class DeviceCalls final : public Router {
   Choices& choices_;
   std::once_flag prepared_, exchanges_made_;
   std::unique_ptr<DeviceBackends> backends_;
-  std::atomic<bool> known_{false};                 // whether the negotiation is over
+  std::atomic<bool> known_{false};                 // true: the negotiation is over
   Status failure_;                                 // of the negotiation; written before known_
   std::shared_ptr<staged::StagedBackend> staged_;  // also in choices_; the context drives it from its first call on
   std::atomic<bool> staged_driven_{false};

@@ -39,7 +39,7 @@ Bootstrap bootstrap_over(const CommonLibrary& library, const Settings& settings)
   result.settings = settings;
   count_local_ranks(library, result);
 
-  // If rank 0 fails, it broadcasts its error instead of the card, since the other ranks wait for the card.
+  // If rank 0 fails, it broadcasts its error instead of the store's address, because the other ranks wait for a text.
   std::string card(launchers::longest_card, ' ');
   launchers::CardedStore mine;
   if (library.rank == 0) {

@@ -1,8 +1,8 @@
 // Gathering: see gathering.hpp. Keys in the store, and in those that ranks serve, below "tree/":
 //
-//   link/R        the address at which rank R serves its children; empty: it does not
+//   link/R        the address at which rank R serves its children; empty: it does not serve
 //   NAME/up/R     the texts of R's subtree, or why there are none
-//   NAME/all      the root's answer
+//   NAME/all      the root's answer: the texts of all ranks, or why there are none
 //
 // Values of the last two: '=' and the bytes of the texts; '?' and the ranks that have not come; or an error. Long
 // values are cut into parts.
@@ -327,7 +327,7 @@ struct Gathering::Impl {
   const Gatherers who;
   const std::shared_ptr<Store> store;
   const Branch at;
-  std::string card;  // the address at which this rank serves its children; empty: it does not
+  std::string card;  // the address at which this rank serves its children; empty: it does not serve
   std::shared_ptr<Store> served, parent;
   std::string answer;  // the root's answer; on the root set from give() to take()
 };

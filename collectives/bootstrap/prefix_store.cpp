@@ -1,5 +1,5 @@
 // A view of a store that adds a prefix to every key, so that parts of a job do not share keys. Keys of the whole job
-// begin with a mark: only the job's own view adds its prefix to them.
+// begin with the character `mark`: only the job's own view adds its prefix to them.
 #include "tutti/store.hpp"
 
 namespace tutti {

@@ -66,7 +66,7 @@ std::string own_rack(const Settings& settings, const Environment& environment) {
     rack_path(settings.rack);
     return settings.rack;
   }
-  // "s0.s2.node5" with "switch.switch.node"
+  // for example "s0.s2.node5" with the pattern "switch.switch.node"
   const std::string address = environment("SLURM_TOPOLOGY_ADDR").value_or("");
   const std::string pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN").value_or("");
   const auto names = pieces_between(address, '.'), kinds = pieces_between(pattern, '.');

@@ -132,7 +132,7 @@ std::vector<std::string> own_addresses(bool one_host) {
   return found;
 }
 
-// The format "SECRET,PORT,ADDRESS,ADDRESS".
+// The text of a card is "SECRET,PORT,ADDRESS,ADDRESS".
 std::string to_text(const StoreCard& card) {
   std::string text = card.secret + "," + std::to_string(card.endpoints.front().port);
   for (const Endpoint& e : card.endpoints) text += "," + e.host;

@@ -97,7 +97,7 @@ struct Mesh::State {
   std::mutex mutex;
   std::map<std::string, Communicator, std::less<>> groups;  // by the names of their axes, in the mesh's order
 
-  /// For each axis of the mesh, whether `text` names it. Throws Error{invalid} for names that are no axis of any mesh
+  /// Element i is true if `text` names axis i of the mesh. Throws Error{invalid} for names that are no axis of any mesh
   /// and, with `must_be_there`, for axes that this mesh lacks.
   std::vector<bool> chosen(std::string_view text, bool must_be_there) const {
     std::vector<bool> is_in(axes.size(), false);

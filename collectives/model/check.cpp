@@ -1,4 +1,5 @@
-// The check of plans: see replay.hpp. Plays one lane of each length and way. Elements are numbers of 64 bits.
+// The check of plans: see replay.hpp. Plays one lane (a part of the buffer) for each length and schedule. Elements are
+// numbers of 64 bits.
 #include <algorithm>
 #include <deque>
 #include <optional>

@@ -1,4 +1,4 @@
-// Estimate: see estimate.hpp.
+// Estimate: see estimate.hpp. Lanes are the parts of a call's buffer that run its schedule independently.
 #include "collectives/model/estimate.hpp"
 
 #include <algorithm>
@@ -169,7 +169,7 @@ Candidate best_cut(const Algorithm& algorithm, const Shape& shape, std::size_t w
     if (best.algorithm != nullptr && lanes.number == best.lanes.number) continue;
     const std::size_t at_once = limits.at_once(piece);
     const double time = estimate(algorithm, shape, width, lanes, network, at_once).value_or(0);
-    if (best.algorithm != nullptr && time >= best.seconds * 0.98) continue;  // more lanes send more messages
+    if (best.algorithm != nullptr && time >= best.seconds * 0.98) continue;  // prefers fewer lanes, so fewer messages
     best = {&algorithm, piece, lanes, at_once, time};
   }
   return best;
@@ -184,7 +184,8 @@ std::size_t best_piece(const Algorithm& algorithm, const Shape& shape, std::size
 
 namespace {
 
-/// Decides between algorithms whose estimates differ by at most 1 %: the lesser `overheads`, then the lesser `seconds`.
+/// Decides between algorithms whose estimates differ by at most 1 %: the lesser `overheads` win or, if equal, the
+/// lesser `seconds`.
 struct Merit {
   double overheads = 0;  ///< seconds of the busiest rank for messages, but at least a twentieth of the least estimate
   double seconds = 0;    ///< by replay of at most 2048 messages, else by estimate with a core for each rank

@@ -47,9 +47,9 @@ struct Candidate {
   std::size_t at_once = default_max_lanes;  ///< lanes that a rank plays at a time
   double seconds = 0;                       ///< by estimate()
 };
-/// All algorithms of the kind that fit the shape and have an `expense`, in the order of their estimates. Of those at
-/// most 1 % above the least estimate, the one comes first whose messages take the least processor time on the busiest
-/// rank. Times below 5 % of the estimate count as equal; then the fastest by replay comes first. The same on all ranks.
+/// All algorithms of the kind that fit the shape and have an `expense`, in the order of their estimates. Among those at
+/// most 1 % above the least estimate, the first is the one whose messages take the least processor time on the busiest
+/// rank. Times below 5 % of the estimate count as equal; then a replay (replay.hpp) decides. The same on all ranks.
 std::vector<Candidate> rank_algorithms(Kind kind, const Shape& shape, std::size_t width, const Network& network,
                                        const Limits& limits = {});
 

@@ -1,4 +1,5 @@
 // Replay: see replay.hpp. Events are processed in the order of their times, and occupy links and cores in that order.
+// Lanes are the parts of a call's buffer that run independently; they use several schedules in turn, called ways.
 #include "collectives/model/replay.hpp"
 
 #include <algorithm>
@@ -300,7 +301,8 @@ class Replay {
     const auto size = static_cast<std::uint64_t>(call_.shape.size) + 1;
     return (lane * size + static_cast<std::uint64_t>(from)) * size + static_cast<std::uint64_t>(to);
   }
-  /// The key of a message to another host if one host is played for all: its rank with local index `index` receives it.
+  /// The key of a message to another host if one host is played for all. That host's rank with local index `index`
+  /// receives the message.
   std::uint64_t key_outside(std::size_t lane, int round, int index) const {
     const auto most = static_cast<std::uint64_t>(hosts_.largest());
     return ~((lane << 32 | static_cast<std::uint64_t>(round)) * most + static_cast<std::uint64_t>(index));

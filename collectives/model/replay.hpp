@@ -21,7 +21,7 @@ inline Level level_between(const Hosts& hosts, int from, int to) {
   return hosts.share_a_rack(host, other) ? Level::between : Level::beyond;
 }
 
-/// A call of all ranks. `shape.rank` is ignored.
+/// A call of all ranks, whose buffer is cut into lanes: parts that run independently. `shape.rank` is ignored.
 struct Collective {
   const Algorithm* algorithm = nullptr;
   Shape shape;                ///< including the hosts
@@ -29,7 +29,7 @@ struct Collective {
   Lanes lanes;                ///< the result of lanes_of()
   std::size_t max_lanes = 4;  ///< the most lanes that a rank plays at a time: the result of lanes_at_once()
 
-  /// The number of different ways of the lanes (see Algorithm::ways).
+  /// The number of different schedules ("ways") of the lanes (see Algorithm::ways).
   std::size_t ways() const { return std::min(static_cast<std::size_t>(ways_of(*algorithm, shape)), lanes.number); }
   /// True if all hosts do the same, so that playing one host is enough.
   bool is_alike() const {

@@ -23,7 +23,7 @@ int number_in(const std::string& text) {
   return number;
 }
 
-/// The job of a server (rank 0) and a newcomer (rank 1).
+/// The job of a server (rank 0) and a newcomer (rank 1), a process that joins as a worker.
 Bootstrap job_of_two(int rank, std::shared_ptr<Store> store, const std::string& secret, const std::string& worker,
                      const Settings& settings) {
   Bootstrap two;

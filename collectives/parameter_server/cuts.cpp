@@ -22,7 +22,7 @@ bool Server::may_be_taken(const Seat& seat, const Arrival& arrival) const {
   return until == cut_->until.end() || arrival.request.sequence <= until->second;
 }
 
-// `archive` leaves out the worker that makes the dump: all servers process its earlier requests before this one.
+// `archive` leaves out the worker that makes the dump: all servers have processed its earlier requests by then.
 void Server::begin_cut(Seat& seat, const Arrival& arrival) {
   if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
   kept_ = {};

@@ -21,7 +21,7 @@ enum class Verb : std::uint32_t {
   alive,  ///< a heartbeat; no reply
   open,
   free,
-  cut,       ///< begins a dump: the server stops processing requests and replies with each worker's clock
+  cut,       ///< begins a dump: the server stops processing requests and replies with each worker's clock (`sent`)
   cut_at,    ///< the server processes requests up to the given numbers, and replies how many it has processed
   cut_take,  ///< the server copies its state, ends the dump, and replies with the copy's size
   fetch,     ///< the reply has the copy as values

@@ -20,7 +20,7 @@ void Server::handle(Seat& seat, Arrival& arrival) {
   } catch (const std::bad_alloc&) {
     refuse(seat, request, "there is no memory for it at the server; " + size_text(available_memory()) + " are left",
            Code::resource);
-  } catch (const std::exception& error) {  // also of a rule: the server goes on for the other workers
+  } catch (const std::exception& error) {  // may come from a rule: the server goes on for the other workers
     refuse(seat, request, error.what());
   }
 }
@@ -148,7 +148,7 @@ void Server::refuse(Seat& seat, const protocol::Request& request, const std::str
         std::as_bytes(std::span(why)));
 }
 
-// The worker posted the receives for the header and the values before it sent the request.
+// The sends need not wait: the worker posted the receives for header and values before it sent the request.
 void Server::reply(Seat& seat, const Answer& answer, ConstBytes text) {
   std::size_t expected = 0;
   if (const auto found = seat.expected.find(answer.sequence); found != seat.expected.end()) {

@@ -1,4 +1,5 @@
-// The server's event loop: which request is processed next.
+// The server's event loop: which request is processed next. A seat is the connection to one worker; a newcomer is a
+// worker that joins while the server runs.
 #include "collectives/parameter_server/server.hpp"
 
 #include <algorithm>

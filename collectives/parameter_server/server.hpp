@@ -42,7 +42,7 @@ class Server {
   void run();
   /// Aborts all connections: the workers' outstanding requests fail, and run() returns soon. Any thread.
   void abort(const std::string& why) noexcept;
-  /// Queues a newcomer; run() soon begins to serve it. Any thread.
+  /// Queues a worker that joins later, a newcomer; run() soon begins to serve it. Any thread.
   void admit(Member member);
   /// Aborts the connections of newcomers that were queued after run() had returned.
   void turn_away() noexcept;

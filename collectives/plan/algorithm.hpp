@@ -35,9 +35,10 @@ struct Passage {
   bool operator==(const Passage&) const = default;
 };
 
-/// What one lane costs, for estimates of its time. Approximate if the number of ranks or hosts is no power of two, or
-/// if hosts have different numbers of ranks. `within` are messages within a host, `between` messages between hosts of
-/// the same rack (between any hosts if there are no racks), `beyond` messages between racks.
+/// The cost of one lane (an independent part of the buffer), for estimates of its time. Approximate if the number of
+/// ranks or hosts is no power of two, or if hosts have different numbers of ranks. `within` are messages within a host,
+/// `between` messages between hosts of the same rack (between any hosts if there are no racks), `beyond` messages
+/// between racks.
 struct Expense {
   struct Way {
     Passage within, between;
@@ -69,7 +70,7 @@ struct Algorithm {
   Cost (*cost)(const Shape&);            ///< the formula in the file's header, for cost_of()
   bool variable = false;                 ///< also plans the v-form
   bool lanes = true;                     ///< no slice crosses a block boundary, so a buffer may be cut into lanes
-  bool (*fits)(const Shape&) = nullptr;  ///< whether it supports the shape; null: it supports any shape
+  bool (*fits)(const Shape&) = nullptr;  ///< true if it supports the shape; null: it supports any shape
   /// The formula for crossing_of(); null: the algorithm does not use the hosts.
   Crossing (*crossing)(const Shape&) = nullptr;
   /// The number of parts into which a block, or the buffer, is divided for its shortest messages; null: 1.
@@ -96,7 +97,7 @@ inline int ways_of(const Algorithm& algorithm, const Shape& shape) {
 }
 
 /// The values of Algorithm::cost and Algorithm::crossing, for the form without counts per rank; shape.rank is ignored.
-/// Zero for one rank and for one host, respectively. crossing_of() on several hosts needs Algorithm::crossing.
+/// Cost is zero for one rank, crossing for one host. crossing_of() on several hosts needs Algorithm::crossing.
 Cost cost_of(const Algorithm& algorithm, const Shape& shape);
 Crossing crossing_of(const Algorithm& algorithm, const Shape& shape);
 

@@ -1,4 +1,4 @@
-// Execution: runs one schedule, for one lane, over a transport.
+// Execution: runs the schedule of one lane (a part of the buffer) over a transport.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,8 @@ class ExecutionOwner {
 };
 
 /// Runs the rounds in order. A round starts when all steps of the previous one have ended. A step starts as soon as the
-/// schedule has made it. All functions: token held. The transport, the group and the owner must outlive the object.
+/// schedule has made it. All functions are for the holder of the progress token. The transport, the group and the owner
+/// must outlive the object.
 class Execution {
  public:
   Execution(Transport& wire, const Group& group, ExecutionOwner& owner) : wire_(wire), group_(group), owner_(owner) {}

@@ -19,8 +19,8 @@ struct Footprint {
   std::size_t shortest = 0;     ///< elements of the shortest message in lanes of full length, except signals; 0: none
 };
 
-/// Makes all steps of the call once and stores none of them. `width` is the bytes of an element, `lane_bytes` that of
-/// Settings.
+/// Makes all steps of the call once and stores none of them. `width` is the bytes of an element, `lane_bytes` is that
+/// of Settings.
 Footprint footprint_of(const Algorithm& algorithm, const Shape& shape, std::size_t width = 4,
                        std::size_t lane_bytes = std::size_t{1} << 20);
 

@@ -23,10 +23,10 @@ constexpr std::size_t lanes_at_once(std::size_t piece, std::size_t lane_bytes, s
   return by_bytes <= max_lanes || max_lanes >= most ? max_lanes : by_bytes < most ? by_bytes : most;
 }
 
-/// How many of `number` lanes a rank plays at a time, at most `at_once`. With several ways, and if not all lanes run at
-/// a time, the result k is even (or 1): half of the lanes use one tree, half the other. With several ways, lane i + k
-/// starts when lane i has ended. Both have the same way or similar ones, so a slow way does not delay the lanes of
-/// others. With one way, the next lane that has not started yet starts.
+/// How many of `number` lanes a rank plays at a time, at most `at_once`. `ways` is the number of schedules that lanes
+/// use in turn. If it is more than 1 and not all lanes run at a time, the result k is even (or 1), so half of the lanes
+/// use one tree, half the other. Lane i + k then starts when lane i has ended; it uses the same or a similar schedule,
+/// so a slow schedule does not delay the others. With one way, the next lane that has not started starts.
 constexpr std::size_t lanes_in_play(std::size_t number, std::size_t at_once, std::size_t ways) noexcept {
   if (number <= at_once) return number;
   return ways == 1 || at_once == 1 ? at_once : at_once - at_once % 2;

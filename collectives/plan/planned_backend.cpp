@@ -202,7 +202,7 @@ const Schedule& PlannedCall::planned(std::size_t lane) {
   return *plan;
 }
 
-// The first `ways_` lanes are the longest, and include every way. So they need the most scratch.
+// The first `ways_` lanes are the longest, and include every schedule. So they need the most scratch.
 void PlannedCall::make_room() {
   std::size_t elements = 0;
   for (std::size_t lane = 0; lane < ways_; ++lane) elements = std::max(elements, planned(lane).scratch());

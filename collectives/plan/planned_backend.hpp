@@ -29,7 +29,7 @@ struct PlannedCalls {
 
 /// Performs one call. Divides its buffer into lanes, of which lanes_in_play() run at a time. While one lane waits for
 /// the end of its round, the others keep the transport busy. A lane's reduced data is still in the cache when it is
-/// sent. All functions: token held.
+/// sent. All functions are for the holder of the context's progress token.
 class PlannedCall final : private ExecutionOwner, private Tracker {
  public:
   /// The owner of the object. ended() is called once per begin(), possibly before that returns; no lane runs then.
@@ -74,8 +74,8 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::size_t count_ = 0;  // elements per block
   std::size_t blocks_in_ = 1, blocks_out_ = 1;
   Lanes lanes_;
-  std::size_t ways_ = 1;                                // lane i has way i modulo ways_
-  std::array<const Schedule*, most_ways> plans_{};      // by way, for lanes of full length
+  std::size_t ways_ = 1;                                // lane i uses schedule i modulo ways_
+  std::array<const Schedule*, most_ways> plans_{};      // those schedules, for lanes of full length
   const Schedule* last_plan_ = nullptr;                 // for the last lane if it is shorter
   BlockTable in_table_, out_table_;                     // of a v-form
   std::size_t next_lane_ = 0;                           // used if there is one way

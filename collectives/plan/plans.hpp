@@ -13,7 +13,8 @@ namespace tutti {
 
 /// Making a schedule takes 5 to 150 ns for any number of ranks; finding it here takes 5 ns. Therefore only the most
 /// recently used schedules are kept: less than 32 KiB for a communicator, and 6 MiB for the process. Schedules in use
-/// may exceed these limits. A schedule above the limits is freed when it is given back. Token held.
+/// may exceed these limits. A schedule above the limits is freed when it is given back. For the holder of the progress
+/// token.
 class Plans {
  public:
   static constexpr std::size_t most_kept = 20;

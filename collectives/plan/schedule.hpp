@@ -29,7 +29,7 @@ struct Shape {
   int size = 1;
   std::size_t count = 0;
   int root = 0;
-  int way = 0;                             ///< the way of the planned lane; see Algorithm::ways
+  int way = 0;                             ///< number of the schedule to plan, if lanes use several: Algorithm::ways
   const BlockTable* in_blocks = nullptr;   ///< the blocks of `in`, v-forms only (see geometry.hpp)
   const BlockTable* out_blocks = nullptr;  ///< the blocks of `out`, v-forms only
   const Hosts* hosts = nullptr;            ///< the hosts of the ranks; null: one host

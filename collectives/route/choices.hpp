@@ -19,9 +19,9 @@
 
 namespace tutti {
 
-/// The backends of a communicator, and the route of each call. A choice depends on the call's signature and its kind of
-/// device only, so the selector decides once for each of these. Any thread, except add(). Routes live as long as this
-/// object.
+/// The backends of a communicator, and the route (backend and algorithm) of each call. A choice depends on the call's
+/// signature and its kind of device only, so the selector decides once for each of these. Any thread, except add().
+/// Routes live as long as this object.
 class Choices {
  public:
   Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says)

@@ -20,7 +20,7 @@ class HostBackend final : public Backend {
   void start(Call& call) override;
   void cancel(const Status& why) noexcept override;
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the transport's doorbell wakes for all engines
+  Fds fds() const noexcept override { return {}; }  // the transport's descriptor wakes a thread for all engines
   bool arm(bool on) override;
   bool polled() const noexcept override;
 

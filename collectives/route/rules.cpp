@@ -236,7 +236,7 @@ model::Network rules::network_of(const Settings& settings, std::string_view tune
   if (settings.net.empty()) return network;
   const LinkShape shape = parse_link_shape(settings.net);
   const double latency = std::chrono::duration<double>(shape.latency).count();
-  for (const model::Level level : {model::Level::within, model::Level::between}) {  // each rank has its own links
+  for (const model::Level level : {model::Level::within, model::Level::between}) {  // `net` applies to both levels
     model::Link& link = network[level];
     link.latency += latency;
     if (shape.bits_per_second > 0) link.per_byte = std::max(link.per_byte, 8 / shape.bits_per_second);

@@ -47,9 +47,9 @@ std::optional<model::Network> network_in(std::string_view text);
 model::Network network_of(const Settings& settings, std::string_view tuned,
                           const model::Network& otherwise = model::default_network());
 
-/// Returns the first rule for such calls from the settings or the measured rules, as text with its source. A job on
-/// this machine follows that rule and does not choose by cost. Empty: there is none. Throws Error{invalid} for invalid
-/// settings.
+/// Returns the first rule for calls with these facts from the settings or the measured rules, as text with its source.
+/// A job on this machine follows that rule and does not choose by cost. Empty: there is none. Throws Error{invalid} for
+/// invalid settings.
 std::string before_costs(const Facts& facts, const Settings& settings, std::string_view tuned);
 
 /// Throws Error{invalid} if the target's backend does not have the target's algorithm for the kind, or does not have

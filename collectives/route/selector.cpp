@@ -127,7 +127,7 @@ const model::Network& Selector::network_of(const PlannedBackend& plans) const no
   return plans.hosts().count() == 1 ? network_of_host_ : network_;
 }
 
-// Within a host, sending bytes takes CPU time and uses no link, so a pipeline of short lanes gains nothing.
+// Within a host, sending bytes takes CPU time and uses no link, so pipelining short parts of a buffer gains nothing.
 model::Limits Selector::limits_of(const PlannedBackend& plans) const noexcept {
   model::Limits limits = limits_;
   if (plans.hosts().count() == 1) limits.least = limits.lane_bytes;
@@ -193,7 +193,7 @@ Choice Selector::require(std::string_view wanted, const Collective& call, const 
   return named(backend, algorithm, nullptr, call, facts);
 }
 
-// ": in 4 lanes, the least cost (12.1us; next tree 23.8us, ring 1.2ms) by the network 'within ...', rule ...".
+// Text like ": in 4 lanes, the least cost (12.1us; next tree 23.8us) by the network 'within ...', rule ...".
 std::string Selector::cost_text(const Collective& call, const PlannedBackend& plans) const {
   constexpr std::size_t most_named = 4;
   std::string text;

@@ -75,7 +75,7 @@ struct Choice {
   Backend* backend = nullptr;  ///< null: no backend supports the call
   std::string_view algorithm;  ///< as given by the rule or the caller; empty: the backend's default
   const Rule* rule = nullptr;  ///< null: no rule matched
-  std::size_t piece = 0;       ///< see Call::piece
+  std::size_t piece = 0;       ///< bytes that a rank forwards at a time: Call::piece
   bool by_cost = false;        ///< true: the built-in plan with the least estimated cost
 };
 
@@ -95,8 +95,8 @@ class Selector {
   /// A backend other than the built-in plans that a rule names for communicators of this many ranks and hosts.
   struct Named {
     std::string backend;
-    bool insisted = false;  ///< whether the setting `backend` names it
-    bool by_user = false;   ///< whether the setting `select` names it
+    bool insisted = false;  ///< true: the setting `backend` names it
+    bool by_user = false;   ///< true: the setting `select` names it
   };
   std::vector<Named> named(int size, int hosts) const;
   /// True for the first call with this name: the caller then warns the user that the rules for this backend are

@@ -14,13 +14,14 @@ namespace tutti {
 class AnySourceReceive {
  public:
   virtual ~AnySourceReceive() = default;
-  /// Tries to match a message that has arrived. Returns true if it did; it is not called again then. Token held.
+  /// Tries to match a message that has arrived. Returns true if it did; it is not called again then. For the holder of
+  /// the progress token.
   virtual bool match() = 0;
 };
 
-/// Tries to match the pending receives, in every turn and when a thread waits for one of them. Receives with the same
-/// tag match in the order of their calls. This engine has no descriptors: the messages arrive over the transport, whose
-/// descriptors report them. Token held.
+/// Tries to match the pending receives, in every pass over the engines and when a thread waits for one of them.
+/// Receives with the same tag match in the order of their calls. This engine has no descriptors: the messages arrive
+/// over the transport, whose descriptors report them. For the holder of the progress token.
 class AnySource final : public Engine {
  public:
   void add(const Tag& tag, AnySourceReceive& one) {

@@ -20,8 +20,8 @@ void Batch::add(Operation& operation) {
   operations_.push_back(&operation);
 }
 
-// The callbacks run later, without the token, on any thread that drives. A thread that waits for the batch does not
-// depend on them: look() detects the completion.
+// The callbacks run later, without the progress token, on any thread that drives. A thread that waits for the batch
+// does not depend on them: look() detects the completion.
 void Batch::follow() {
   open_ = works_.size();
   for (const Work& work : works_) work.then([self = Ref<Batch>(*this)](const Status&) { self->one_ended(); });

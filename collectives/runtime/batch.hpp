@@ -16,9 +16,9 @@
 
 namespace tutti {
 
-/// Starts its operations in order, without releasing the token in between. Done when all operations are done. If some
-/// fail, the batch fails with the error of the first one in order. Each operation has its own deadline and is cancelled
-/// like any other call.
+/// Starts its operations in order, without releasing the progress token in between. Done when all operations are done.
+/// If some fail, the batch fails with the error of the first one in order. Each operation has its own deadline and is
+/// cancelled like any other call.
 class Batch final : public WorkState, public Startable {
  public:
   using Spare = Pool<Batch>;

@@ -23,7 +23,7 @@ namespace {
 constexpr Seconds patience{5.0};
 
 // Returns the core that this rank's waiting threads move back to, if the ranks of this host have the same affinity mask
-// and are at least as many as its cores; otherwise -1.
+// and are at least as many as the cores in it; otherwise -1.
 int home_core(int index, const Wiring& wiring) {
   if (!wiring.same_cores || wiring.local_ranks < wiring.local_cores) return -1;
   const std::vector<int> cores = binding_order(allowed_cores());
@@ -95,8 +95,8 @@ Context::~Context() {
     [[maybe_unused]] auto* transport = wiring_.transport.release();
     return;
   }
-  progress_->stop();          // handles the last news
-  wiring_.transport.reset();  // sends goodbyes
+  progress_->stop();          // handles the last failures
+  wiring_.transport.reset();  // tells the peers that this rank leaves
   wait_for_deferred_releases(deadline_in(patience));
 }
 

@@ -46,7 +46,7 @@ struct Wiring {
   std::vector<std::string> backends;  ///< names that rules may use: the backends installed on rank 0
   int local_ranks = 1;                ///< ranks on this host, this one included
   int local_cores = 1;                ///< cores that these ranks may use together
-  bool same_cores = true;             ///< whether their affinity masks are equal
+  bool same_cores = true;             ///< true: their affinity masks are equal
 };
 
 /// Adopts rank 0's settings (see connect.cpp), chooses a transport for each pair of ranks, and connects them.
@@ -54,7 +54,7 @@ struct Wiring {
 Wiring connect_all(const Bootstrap& bootstrap, Settings& settings, TransportListener& listener);
 
 /// One rank's connection to a job. Threads: functions that start or fail calls, or that concern groups, may be called
-/// by any thread. Only the holder of the progress token may call a function that says "Token held".
+/// by any thread. Only the holder of the progress token, a lock, may call a function that says "Token held".
 class Context final : public Driver,
                       private TransportListener,
                       private ProgressHooks,

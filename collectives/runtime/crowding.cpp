@@ -38,9 +38,9 @@ void Crowding::look(Clock::time_point now) {
     seen_ = false;
 }
 
-// The counts of runnable threads show no neighbours if the ranks may use only some of the machine's cores, or if a CPU
-// quota stops them. Then, after forgetting, the next spin costs a time slice or the rest of the quota's period. A
-// loss that begins soon after the last one was forgotten is remembered twice as long, up to longest_memory.
+// The counts of runnable threads show no neighbours (other programs) if the ranks may use only some of the cores, or if
+// a CPU quota stops them. Then the first spin after the rank has forgotten the neighbours costs a time slice or the
+// rest of the quota's period. If that happens soon, the loss is remembered twice as long, up to longest_memory.
 //
 // If ranks outnumber their cores, a lost time slice went to another rank and is no sign of other programs.
 void Crowding::spent(Clock::duration time, Clock::time_point now) {

@@ -1,4 +1,4 @@
-// Crowding: whether a rank's cores are shared with other programs, learned while it waits.
+// Crowding: detects, while a rank waits, if other programs use its cores.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,8 @@ class RunnableThreads {
 /// a spinning thread uses up the time that the scheduler grants it, and a yield gives the core away for a whole time
 /// slice. Each rank decides alone, by two signs. The first: repeatedly, more threads want a core than this machine has
 /// cores, and more than the job has ranks here. The second: a yield or a spin took as long as a time slice, although
-/// there is a core for each rank. Without further signs the rank forgets the neighbours. Token held.
+/// there is a core for each rank. Without further signs the rank forgets the neighbours. For the holder of the progress
+/// token.
 class Crowding {
  public:
   using Count = std::function<int()>;

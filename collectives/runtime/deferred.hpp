@@ -1,4 +1,4 @@
-// Deferred: callbacks to run without the token on a thread that drives progress.
+// Deferred: callbacks to run without the progress token on a thread that drives progress.
 #pragma once
 
 #include <atomic>

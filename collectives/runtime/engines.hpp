@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// All functions: token held.
+/// All functions are for the holder of the progress token.
 class Engines {
  public:
   explicit Engines(Transport& wire) : wire_(wire) {}
@@ -50,7 +50,7 @@ class Engines {
   Transport& wire_;
   std::vector<std::shared_ptr<Engine>> others_;
   bool deaf_ = false;
-  bool armed_ = false;  // whether at least some engines are armed
+  bool armed_ = false;  // true: at least some engines are armed
 };
 
 }  // namespace tutti

@@ -159,9 +159,9 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
 }
 
 // A rank that ended by _exit(), or was killed after its last call, had sent all data that the calls here need from it;
-// they complete in this function. The other ranks may go on sending for long, so it stops after 20 ms of this thread's
-// CPU time; time in which other threads have the core does not count. Devices and threads of other libraries complete
-// calls without this thread, so it goes on polling while such calls with the lost rank run.
+// these calls complete in this function. The other ranks may go on sending for long, so it stops after 20 ms of this
+// thread's CPU time; time in which other threads have the core does not count. Devices and threads of other libraries
+// complete calls without this thread, so it goes on polling while such calls with the lost rank run.
 void Context::take_what_has_arrived(int lost) {
   constexpr Seconds most(0.02);
   for (const Seconds begin = own_time(); own_time() - begin < most;) {

@@ -1,5 +1,5 @@
 // Operation: one launched call. CollectiveOperation: a call that a backend performs. GroupState: the state that the
-// calls of a communicator share.
+// calls of a communicator share. "Token held": for the holder of the progress token, a lock.
 #pragma once
 
 #include <atomic>
@@ -309,7 +309,7 @@ class CollectiveOperation final : public Operation, private Call {
     bool is_over = false;                ///< it has completed successfully
     std::exception_ptr thrown = {};      ///< thrown by start()
     std::optional<Status> failure = {};  ///< it has ended with this failure
-    std::optional<Status> trouble = {};  ///< the trouble that the backend reported within start()
+    std::optional<Status> trouble = {};  ///< the failure that the backend reported by trouble()
   };
   /// Starts the call in its backend before the operation is prepared. If the call completes at once, this object is
   /// reused for the next call; otherwise carry_on() must follow. Token held.

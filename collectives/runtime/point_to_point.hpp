@@ -11,9 +11,9 @@
 
 namespace tutti {
 
-/// Lane number in the tags of point-to-point messages; no collective uses it.
+/// The value of Tag::lane for point-to-point messages; no collective uses it.
 inline constexpr std::uint32_t point_to_point_lane = 0xfffffffeu;
-/// Lane number for messages of device memory, which are sent in slices.
+/// The value of Tag::lane for messages of device memory, which are sent in slices.
 inline constexpr std::uint32_t device_lane = 0xfffffffdu;
 
 /// Performs a Collective of kind send: sends `in` to rank `to`, and receives `out` from rank `from`. A rank of -1 means

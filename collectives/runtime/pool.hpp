@@ -9,8 +9,8 @@
 namespace tutti {
 
 /// Any thread, without locks: a thread that is descheduled in take() or give(), or between the end of a call and
-/// give(), does not block other threads. They seldom have to allocate because of it, since the pool creates more
-/// objects than are in use at the same time.
+/// give(), does not block other threads. Other threads seldom have to allocate because of that, since the pool creates
+/// more objects than are in use at the same time.
 template <class T>
 class Pool {
  public:

@@ -181,7 +181,7 @@ bool Progress::turn() {
 }
 
 // ---- how a thread waits: it spins, yields and sleeps while it drives ------------------------------
-// Most polls advance only `work`; one of `looks_at_work` is a whole turn.
+// Most polls advance only `work`; one of `looks_at_work` is a pass over all engines.
 bool Progress::look(WorkState& work, int number) {
   if (number % looks_at_work == 0) return turn();
   const bool moved = work.look();
@@ -272,7 +272,7 @@ void Progress::wait_holding(WorkState& work, Deadline until) {
 }
 
 // Called after `looks` polls without progress, which took `time`. If that is a time slice or more, another thread had
-// the core. Otherwise it shows whether polls are slow.
+// the core. Otherwise `time` shows if polls are slow.
 void Progress::judge_spin(Clock::duration time, int looks, Clock::time_point now) {
   crowding_.spent(time, now);
   if (looks >= looks_at_work && time < Crowding::time_slice) looks_are_slow_ = time > looks * slow_look;
@@ -353,7 +353,7 @@ void Progress::background() {
   const int watch_fd = wire_.fds().watch;
   std::int64_t seen = 0;
   bool serving = false;
-  int eager = 0;  // remaining rounds in which it asks to be woken for each call, after calls without a waiter
+  int eager = 0;  // remaining rounds in which this thread is woken for each call, after calls without waiters
   auto last_call = Clock::now();
   while (!stop_.load()) {
     if (const auto calls = starts_.load(); calls != seen) {
@@ -370,7 +370,7 @@ void Progress::background() {
       if (deferred_.any()) deferred_.run();
       if (starts_.load() != seen) continue;
       const bool retries = news_.load() && waiters_.load() == 0;          // the token's holder may lack a core
-      if (!retries && (outstanding_.load() == 0 || waiters_.load() > 0))  // nothing to drive until a message or a poke
+      if (!retries && (outstanding_.load() == 0 || waiters_.load() > 0))  // nothing to drive until a message or wake-up
         timeout = polling_.load() ? tick_interval : 1000ms;
       else if (!retries && !polling_.load())
         timeout = tick_interval;

@@ -1,4 +1,4 @@
-// Progress: drives a context: the progress token, waiting threads and the background thread.
+// Progress: drives a context by waiting threads and a background thread: by the holder of its lock, the progress token.
 #pragma once
 
 #include <atomic>
@@ -95,7 +95,7 @@ class Progress {
   /// Runs `callback` soon, without the token. Any thread.
   void defer(std::function<void()> callback);
 
-  /// Count the operations that have been started and are not finished. Token held.
+  /// started() and finished() count the operations that are in progress. Token held.
   void started() noexcept { add(outstanding_, 1); }
   void finished() noexcept { add(outstanding_, -1); }
 
@@ -133,7 +133,7 @@ class Progress {
   static void add(std::atomic<std::int64_t>& count, std::int64_t what) noexcept {
     count.store(count.load(std::memory_order_relaxed) + what, std::memory_order_relaxed);
   }
-  // Whether work is outstanding and no thread drives it.
+  // True if work is outstanding and no thread drives it.
   bool unserved() const noexcept {
     return (outstanding_.load() > 0 || queued_.load()) && waiters_.load() == 0 && !token_.is_held();
   }
@@ -187,9 +187,9 @@ class Progress {
 
   std::mutex queue_mutex_;
   std::vector<Startable*> queue_, starting_;             // starting_: token held
-  std::vector<std::shared_ptr<Engine>> joining_;         // driven from the next turn on
-  std::vector<std::shared_ptr<Engine>> leaving_, left_;  // released in the next turn; left_: token held
-  bool tidies_ = false;                                  // true: the next turn destroys engines without another owner
+  std::vector<std::shared_ptr<Engine>> joining_;         // driven from the next pass over the engines on
+  std::vector<std::shared_ptr<Engine>> leaving_, left_;  // released in the next pass; left_: token held
+  bool tidies_ = false;                                  // true: the next pass destroys engines without another owner
   std::atomic<bool> queued_{false};
   std::atomic<bool> news_{false};
   Deferred deferred_;

@@ -10,12 +10,12 @@ namespace tutti {
 struct Route {
   Backend* backend = nullptr;
   std::string algorithm;
-  std::size_t piece = 0;   ///< see Call::piece
+  std::size_t piece = 0;   ///< bytes that a rank forwards at a time: Call::piece
   bool own_plans = false;  ///< true: the messages of the call go over the context's transport
 };
 
-/// Chooses the route of calls that were launched before the backends are known. Such calls wait in launch order. Token
-/// held.
+/// Chooses the route of calls that were launched before the backends are known. Such calls wait in launch order. For
+/// the holder of the progress token.
 class Router {
  public:
   virtual ~Router() = default;

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// An allgather of one call's signatures over the context's transport. Token held.
+/// An allgather of one call's signatures over the context's transport. For the holder of the progress token.
 class Verification final : private ExecutionOwner {
  public:
   struct Outcome {

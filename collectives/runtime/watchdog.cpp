@@ -165,7 +165,7 @@ void Context::deliver(int from, ConstBytes message) {
   if (group) deliver_to(group, from, message);
 }
 
-// Queues the message; the handler runs without the token.
+// Queues the message; the handler runs later, without the progress token.
 void Context::deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message) {
   group->mailbox().put(group->group().rank_of(from), message);
   defer([group] { group->mailbox().run(); });

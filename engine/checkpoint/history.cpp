@@ -50,7 +50,7 @@ std::map<std::string, std::uint64_t> needed_in(const fs::path& folder) {
   return needed;
 }
 
-/// Maps a file; `bytes` of the result is the argument. Throws Error{invalid} if the file is shorter.
+/// Maps a file. The size in the result is `bytes`, even if the file is longer. Throws Error{invalid} if it is shorter.
 MappedFile beginning(const fs::path& file, std::uint64_t bytes) {
   std::error_code failed;
   if (!fs::is_regular_file(fs::symlink_status(file, failed))) refuse(file, "is missing, or no regular file");

@@ -30,8 +30,8 @@ class ListedFiles {
   /// cannot be read.
   explicit ListedFiles(std::filesystem::path folder);
 
-  /// Returns false if the manifest does not name the file. Returns true if it does and the file has the size and
-  /// checksum in the manifest. Throws Error{invalid}, in one line, with the file and what is wrong if it has not.
+  /// Returns false if the manifest does not name the file. If it names the file, compares the file's size and checksum
+  /// with the manifest: returns true if they are equal, else throws Error{invalid}, in one line, with what is wrong.
   bool check(const std::string& name);
 
  private:

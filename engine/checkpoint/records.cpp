@@ -81,7 +81,7 @@ Ordered record_of(const EpochResult& result) {
 
 namespace {
 
-/// Reads pairs of a rank and seconds. An earlier version wrote the seconds of all ranks, in their order.
+/// Reads pairs of a rank and its seconds. An earlier version wrote only the seconds, for all ranks in their order.
 std::vector<WaitedFor> named_waits_of(const Json& json) {
   std::vector<WaitedFor> found;
   for (const Json& each : json)
@@ -92,7 +92,7 @@ std::vector<WaitedFor> named_waits_of(const Json& json) {
   return most_waited_for(std::move(found));
 }
 
-/// The number of ranks. An earlier version did not write it, but wrote the seconds of all ranks.
+/// The number of ranks. An earlier version did not write it, but its list `waited_for` has one entry for each rank.
 std::size_t ranks_of(const Json& json) {
   return json.contains("ranks") ? whole(json, "ranks") : std::max<std::size_t>(json.at("waited_for").size(), 1);
 }

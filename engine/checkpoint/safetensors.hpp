@@ -35,12 +35,12 @@ struct TensorForm {
   std::vector<std::int64_t> shape;
 };
 
-/// The format's name of an element type, such as "BF16"; and the element type with a name, nullopt if there is none.
+/// The format's name of an element type, such as "BF16"; and the reverse, which is nullopt for an unknown name.
 std::string_view safetensors_name(DType dtype) noexcept;
 std::optional<DType> safetensors_dtype(std::string_view name) noexcept;
 
 /// The beginning of a file, before the bytes of the tensors, which follow in the order of `tensors` without gaps.
-/// `sums`: a checksum of each tensor, or none at all. Throws Error{invalid} with the name of `file` if two tensors have
+/// `sums`: a checksum of each tensor, or empty. Throws Error{invalid} with the name of `file` if two tensors have
 /// the same name or one is too large.
 std::string safetensors_header(const std::filesystem::path& file, std::span<const TensorForm> tensors,
                                const std::map<std::string, std::string>& metadata,

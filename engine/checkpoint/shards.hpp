@@ -49,12 +49,12 @@ std::string shards_text(std::span<const ShardedTensor> tensors, std::size_t shar
 bool has_arrays(const std::filesystem::path& checkpoint, const std::string& file);
 
 /// The arrays of a file of a checkpoint, by name, as copies. If the checkpoint is sharded, they are read from its
-/// shards, by any number of processes, whatever the number of ranks that wrote. With `sums`, each file that is read is
-/// compared with its size and checksum in the manifest; an unsharded file that no manifest names, with the checksums of
-/// its tensors, if it has them. Throws Error{invalid}, in one line, with the file and what is wrong.
+/// shards; readers need not be as many as the ranks that wrote. With `sums`, compares each file that is read with its
+/// size and checksum in the manifest. If no manifest names an unsharded file, compares its tensors with the checksums
+/// in the file, if it has any. Throws Error{invalid}, in one line, with the file and what is wrong.
 Fields arrays_of(const std::filesystem::path& checkpoint, const std::string& file, bool sums);
 
-/// The metadata of such a file; of a sharded checkpoint, that of the first shard. Throws as arrays_of() does.
+/// The metadata of a file of a checkpoint; if sharded, that of its first shard. Throws as arrays_of() does.
 std::map<std::string, std::string> metadata_of(const std::filesystem::path& checkpoint, const std::string& file);
 
 }  // namespace tutti::engine

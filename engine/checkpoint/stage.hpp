@@ -50,7 +50,7 @@ class Stage {
   /// name. Throws Error{resource}.
   std::map<std::string, FileSum> write(const std::filesystem::path& folder,
                                        const std::map<std::string, std::string>& metadata);
-  /// Discards all copies and lets fill() return early. Called if write() is not called, or failed.
+  /// Discards all copies and lets fill() return early. To be called if write() is not called, or fails.
   void abandon();
 
   std::size_t bytes() const noexcept { return bytes_; }  ///< of all tensors

@@ -16,7 +16,7 @@ using Ordered = nlohmann::ordered_json;
 
 constexpr DocumentLimits state_limits{.bytes = std::size_t{256} << 20, .nodes = 20'000'000, .depth = 16};
 
-/// Format versions: with all lists in the state, as earlier versions wrote it, and with the lists in a history.
+/// Versions of the format: earlier programs put all lists into state.json; now the lists are in a history.
 constexpr int listed_version = 1, marked_version = 2;
 
 }  // namespace
@@ -69,8 +69,8 @@ std::string RunState::json() const {
 
 namespace {
 
-/// Throws Error{invalid} if the state contradicts itself. Whether it fits the configuration is checked in
-/// Trainer::Run::read().
+/// Throws Error{invalid} if the state contradicts itself. Trainer::Run::read() compares the state with the
+/// configuration.
 void check(const RunState& state) {
   const HistoryMark& past = state.history;
   if (state.ranks == 0) refuse("'ranks' is 0: expected 1 or more");

@@ -30,15 +30,15 @@ struct RunState : RunPast {
   double best = 0;                  ///< the best value of the watched metric
   std::size_t best_validation = 0;  ///< number of that validation, from 1; 0: none yet
   std::size_t best_epoch = 0;       ///< the epoch of that validation, from 1
-  std::size_t patient_since = 0;    ///< stop.patience ignores this number of first validations
+  std::size_t patient_since = 0;    ///< stop.patience ignores validations up to this number
   std::string stopped = {};         ///< why the run ended for good; empty if it did not
   double set_rate = 0;              ///< the rate set by Trainer::set_learning_rate(); 0: the schedule's rate
   std::string data = {};            ///< Progress::data: the settings that determine the order of samples
   std::size_t batch = 0;            ///< samples per step
   std::size_t ranks = 1;            ///< number of ranks of the run that wrote it
   std::string exchange = {};        ///< Strategy::Traits::name
-  bool has_manifest = false;        ///< whether a manifest was written with it
-  HistoryMark history = {};         ///< of the history; without a file: of the lists in state.json
+  bool has_manifest = false;        ///< true if a manifest was written with it
+  HistoryMark history = {};         ///< where the lists of RunPast are; without a file: in state.json
 
   /// A copy without the lists of RunPast, so that the cost of copying does not grow with the steps.
   RunState without_past();

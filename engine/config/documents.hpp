@@ -14,7 +14,7 @@ namespace tutti::engine {
 
 /// The limits for a document.
 struct DocumentLimits {
-  std::size_t bytes = std::size_t{16} << 20;  ///< of JSON; of all texts in YAML, where an alias counts as its text
+  std::size_t bytes = std::size_t{16} << 20;  ///< of a JSON document; of all texts in YAML, an alias counts as its text
   std::size_t nodes = 100'000;  ///< values, lists and maps; an alias counts as all nodes that it stands for
   int depth = 64;               ///< of nested lists and maps, with aliases replaced by what they stand for
 };

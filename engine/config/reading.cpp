@@ -109,7 +109,7 @@ struct Meaning {
 
 bool same_key(std::string_view one, std::string_view other) { return plain_key(one) == plain_key(other); }
 
-/// The option that `key` names, if some choice of its section has it.
+/// The option that `key` names, if an entry that its section can select has that option.
 Meaning option_meaning(std::string_view key) {
   for (const OptionAlias& each : option_aliases())
     if (same_key(each.alias, key)) key = each.key;

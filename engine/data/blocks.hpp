@@ -10,7 +10,7 @@
 namespace tutti::engine {
 
 /// How a data set is read in blocks: consecutive samples that cost little more to read than one of them, such as the
-/// samples in a compressed chunk of a file. Without files any sample is as cheap as any other.
+/// samples in a compressed chunk of a file. If `files` is empty, samples cost the same in any order.
 struct Blocks {
   /// for each file, in the data set's order: the number of samples in each of its blocks
   std::vector<std::vector<std::size_t>> files = {};

@@ -8,7 +8,7 @@
 namespace tutti::engine {
 namespace {
 
-/// Consecutive ranks; each of them had `length` places and has taken `taken` of those.
+/// Consecutive ranks. Each had `length` places (positions in the order of samples) and has taken `taken` of them.
 struct Takers {
   std::size_t first, ranks, length, taken;
 };
@@ -52,8 +52,8 @@ Rest::Cut Rest::cut_of(Way way, std::size_t size, const StepsDone& done) noexcep
 
 namespace {
 
-/// Calls `use` with the takers of a cut in the order of the ranks, until it returns true. There are at most three
-/// groups, because some ranks have one place more than others, and some take one more in each step.
+/// Calls `use` with each group of takers of a cut, in the order of the ranks, until `use` returns true. There are at
+/// most three groups: some ranks have one place more than others, and some take one place more in each step.
 template <class Cut, class Use>
 void for_takers(const Cut& cut, const Use& use) {
   const std::size_t low = cut.size / cut.ranks, more = cut.size % cut.ranks;
@@ -113,7 +113,7 @@ void Rest::take(const StepsDone& done) {
   size_ = left_by(cut);
 }
 
-/// Each rank took its places from its files in their order, one file after the other.
+/// take() for Way::file: each rank took the places of its files in their order, one file after the other.
 void Rest::take_files(const StepsDone& done) {
   const auto ranks = static_cast<std::size_t>(done.size);
   std::vector<Range> left = files_;

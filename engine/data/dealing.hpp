@@ -43,7 +43,7 @@ constexpr std::size_t batch_of(std::size_t batch, std::size_t rank, int size) no
 /// file with Way::file.
 class Rest {
  public:
-  /// All of `places`. For Way::file: `stretches` are the numbers of places of each file.
+  /// At first all of `places` places are left. For Way::file: `stretches` are the numbers of places of each file.
   Rest(Way way, std::size_t places, const std::vector<std::size_t>& stretches);
 
   std::size_t size() const noexcept { return size_; }
@@ -52,14 +52,14 @@ class Rest {
   /// The place of the i-th of those that are left; i < size().
   std::size_t place(std::size_t i) const noexcept;
 
-  /// How many of the places that are left each of `size` ranks gets, with a global batch of `batch`; at most three
-  /// groups, except with Way::file. With Way::batch the result is a single rank that has all places.
+  /// The numbers of remaining places that `size` ranks get, with a global batch of `batch`. Ranks with equal numbers
+  /// form groups, at most three except with Way::file. With Way::batch the result is a single rank that has all places.
   std::vector<Alike> shares(std::size_t batch, int size) const;
   /// The part of these places that rank `rank` of `size` ranks gets; with Way::batch all of them.
   Rest of_rank(int rank, int size) const;
 
  private:
-  /// The result of one take(). Maps an index among the places that it left to an index among those before it.
+  /// One take(). Maps an index among the places that were left after the call to an index among those before it.
   struct Cut {
     Way way;
     std::size_t size, batch_low, batch_more;  // each of the first batch_more ranks takes one more

@@ -17,7 +17,7 @@ namespace tutti::engine {
 struct ReadLimits {
   std::size_t max_pixels = 178'956'970;  ///< of an image, as in PIL
   std::size_t max_compression = 100;     ///< largest ratio of unpacked to stored bytes, beyond the first 16 MiB
-  bool external_files = false;           ///< whether an HDF5 file may have its data in other files
+  bool external_files = false;           ///< true: an HDF5 file may have its data in other files
 
   /// The most bytes that `stored` bytes may unpack to.
   std::size_t unpacked(std::size_t stored) const noexcept;

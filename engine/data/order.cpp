@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t by_samples = 0x5a3b1e, by_files = 0xf11e5;
 
-/// The parts of an order within which samples are shuffled, one after the other.
+/// An order that is divided into windows, within which samples are shuffled. A piece is a run of consecutive samples.
 struct Windows {
   std::vector<std::size_t> begins;   // the place of each window's first sample
   std::vector<Random> keys;          // key for shuffling each window

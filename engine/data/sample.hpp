@@ -45,7 +45,7 @@ struct Sample : Fields {
 /// One rank's part of the samples of a step. `count` is the first dimension of every array.
 struct Batch : Fields {
   using Fields::Fields;
-  std::size_t step = 0;             ///< of the epoch, from 0
+  std::size_t step = 0;             ///< number of the step in the epoch, from 0
   std::size_t count = 0;            ///< number of samples here
   std::size_t global_count = 0;     ///< samples on all ranks; gradients are weighted by count / global_count
   std::size_t global_distinct = 0;  ///< samples on all ranks without repetitions; the divisor of metrics

@@ -200,7 +200,7 @@ void Sampler::repeat_to(std::size_t length) {
   length_ = length;
 }
 
-/// Makes all parts of all steps equally large by dropping or repeating samples.
+/// Gives all micro-batches of a step, on all ranks, the same number of samples, by dropping or repeating samples.
 void Sampler::even_out() {
   if (plan_.remainder == Remainder::uneven) return;
   const bool drop = plan_.remainder == Remainder::drop;
@@ -216,7 +216,7 @@ void Sampler::even_out() {
   length_ = std::min(length_, length);
 }
 
-/// The part with this rank.
+/// The entry of parts_ that contains this rank.
 const Sampler::Part& Sampler::mine() const noexcept {
   std::size_t rank = plan_.way == Way::batch ? 0 : static_cast<std::size_t>(plan_.rank);
   const Part* found = parts_.data();

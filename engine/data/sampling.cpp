@@ -14,7 +14,7 @@ std::size_t place_of(std::string_view key, std::string_view name, std::initializ
   refuse(std::string(key) + "=" + std::string(name) + ": expected " + known);
 }
 
-/// If batch.micro is set, no micro-batch has more samples than that.
+/// If batch.micro is set, no micro-batch has more than batch.micro samples.
 std::size_t cuts_of(const Config& config, int ranks) {
   if (const std::size_t grains = grains_of(config); grains > 0) return grains;
   if (config.batch.micro == 0) return 0;

@@ -16,7 +16,7 @@ namespace tutti::engine {
 /// The index of `name` in `names`. Throws Error{invalid} with the key for another name.
 std::size_t place_of(std::string_view key, std::string_view name, std::initializer_list<std::string_view> names);
 
-/// The number of micro-batches per step, over all ranks, with batch.micro or grains; else 0.
+/// The number of micro-batches per step over all ranks, if batch.micro or deterministic=membership sets one; else 0.
 std::size_t cuts_of(const Config& config, int ranks);
 
 /// The sampler of rank `rank` of `size`. Throws as Sampler does.

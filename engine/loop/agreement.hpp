@@ -27,7 +27,7 @@ class Agreement {
  public:
   explicit Agreement(Communicator world) : world_(std::move(world)) {}
 
-  /// All ranks call it after each step. `exchanged`: whether the ranks exchanged in this step; the same on all ranks.
+  /// All ranks call it after each step. `exchanged`: true if the ranks exchanged in this step; equal on all ranks.
   /// If an allreduce completes in this call, returns the largest wish of all ranks in it, else Wish::nothing; the same
   /// on all ranks.
   Wish meet(Wish mine, bool exchanged);

@@ -106,7 +106,7 @@ void Trainer::Run::save_if_due(std::size_t epoch) {
     save(epoch, false);
 }
 
-/// Called after an epoch: saves if a checkpoint is due, for the best epoch so far, and for the last one.
+/// Called after an epoch: saves if a checkpoint is due, if the epoch is the best so far, and if it is the last one.
 void Trainer::Run::save_after(std::size_t epoch) {
   const bool ends = !stop_reason.empty() || !has_more();
   if (asked == Wish::checkpoint || due(config.checkpoint.every_steps, state.step) ||
@@ -131,8 +131,8 @@ Trainer::Run::KeptTensors Trainer::Run::kept_tensors() const {
 }
 
 /// Saves a checkpoint. Rank 0 alone writes a state that all ranks share if it is small (checkpoint.shard_from), or if
-/// it is gathered from the parts of a network. Otherwise every rank writes its own state, or its shard of a shared one.
-/// Collective.
+/// the network is split over a mesh, so that rank 0 has to gather it. Otherwise every rank writes its own state, or its
+/// shard of a shared one. Collective.
 void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   strategy->settle();
   flush_losses();

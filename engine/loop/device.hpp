@@ -12,8 +12,8 @@ namespace tutti::engine {
 struct Offer {
   bool torch_has_cuda = false;  ///< LibTorch was built with CUDA
   int torch_devices = 0;        ///< number of devices that LibTorch sees
-  std::string why_not;          ///< why the library sees no device; empty if it sees one
-  int devices = 0;              ///< number of devices that the library sees
+  std::string why_not;          ///< why tutti sees no device; empty if it sees one
+  int devices = 0;              ///< number of devices that tutti sees
 };
 
 /// Why a rank with this offer cannot train on a device, with what to do about it; empty if it can.
@@ -22,7 +22,7 @@ std::string why_no_device(const Offer& offer);
 /// The choice that all ranks make.
 struct DeviceChoice {
   bool on_device = false;
-  std::string why_not;  ///< with `auto` on the CPU: the reason, from the first rank without a device
+  std::string why_not;  ///< why `auto` chose the CPU: the reason of the first rank without a device
 };
 
 /// `wanted` is cpu, cuda, or auto (devices if every rank has one). Collective; blocks. Throws Error{invalid} on all

@@ -69,7 +69,7 @@ class Parallel {
   bool next();
   /// The ids of this rank's samples in the step, until the next one; may be empty.
   const std::vector<SampleId>& samples() const noexcept { return samples_; }
-  /// Calls synchronize() if it is due in this step; returns whether it was.
+  /// Calls synchronize() if an exchange is due in this step. Returns true if one was due.
   bool exchange();
   /// Averages parameters and gradients now. Called instead of exchange(), before the optimizer's step.
   void synchronize();

@@ -154,7 +154,7 @@ struct Trainer::Run {
   const DataSplit data;
   const Loss loss;
   const std::vector<Metric> metrics;
-  const bool checks_output;  ///< whether loss and network come from the configuration
+  const bool checks_output;  ///< true if loss and network come from the configuration
   const std::function<std::size_t()> steps_done;
   const std::function<bool(std::size_t)> may_begin;
   const std::function<Further(std::size_t, bool)> further;
@@ -174,7 +174,7 @@ struct Trainer::Run {
   std::unique_ptr<History> history;     ///< on rank 0, if the run has a folder
   std::string fresh_history;            ///< lines that `history` has noted and that are not written yet
   std::optional<Communicator> writers;  ///< for checkpoints that ranks write together; made for the first one
-  std::unique_ptr<Saver> saver;  ///< on rank 0 if the run has a folder, and on ranks that write; uses those above
+  std::unique_ptr<Saver> saver;         ///< on rank 0 if the run has a folder, and on ranks that write; uses `history`
 
   std::size_t own_steps = 0;  ///< the trainer's own steps of the whole run
   RunState state;

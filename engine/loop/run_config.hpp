@@ -7,8 +7,8 @@
 
 namespace tutti::engine {
 
-/// Reads config.yaml in `folder` over `config`. Values keep the sources in the file's comments. Options with their
-/// default values are not set. Throws Error{invalid} with file and line.
+/// Reads config.yaml in `folder` over `config`. The file's comments say where each value came from; Config::sources
+/// gets these texts. Options with their default values are not set. Throws Error{invalid} with file and line.
 void read_run(Config& config, const std::filesystem::path& folder);
 
 /// For a section in which `config` selects another entry than `before`: removes options that have the same value in

@@ -79,8 +79,8 @@ void Trainer::Run::exchange(const std::function<void()>& call) {
     times.exchanged(after.wait_seconds - before.wait_seconds, after.exchange_seconds - before.exchange_seconds);
 }
 
-/// Seeds LibTorch's generator (dropout) from the step and the rank or grain, so that a resumed run draws the same
-/// numbers.
+/// Seeds LibTorch's generator (dropout) from the step and from `who`, the rank or, with grains, the micro-batch. So a
+/// resumed run draws the same numbers.
 void Trainer::Run::seed_draws(std::size_t who) const {
   torch::manual_seed(
       Random::keyed(static_cast<std::uint64_t>(config.seed), grains > 0 ? 0x677261696e : 0x64726177, state.step, who)
@@ -140,7 +140,7 @@ void Trainer::Run::restore_buffers() {
 }
 
 /// Returns true if the loss and the gradients of the step are finite numbers. The result is the same on ranks with
-/// equal gradients, and on all ranks if the network is in parts; in that case collective.
+/// equal gradients. If the network is split over a mesh, the call is collective, and all ranks get the same result.
 bool Trainer::Run::is_finite_step(const Moment& now) {
   bool finite = now.gradient_norm > 0 || config.optimizer.clip > 0 ? std::isfinite(now.gradient_norm)
                                                                    : gradients_are_finite(tensors.parameters);

@@ -23,7 +23,7 @@ void StepLosses::start() {
   sent_.swap(sums_);
   sent_steps_.swap(steps_);
   if (grains_ > 0) {
-    under_way_ = world_.allreduce(sent_, sum);  // exact, because a grain's sum is nonzero on one rank only
+    under_way_ = world_.allreduce(sent_, sum);  // exact, because each number is nonzero on one rank only
     return;
   }
   if (world_.size() > most_gathered) {

@@ -12,8 +12,8 @@
 namespace tutti::engine {
 
 /// Each rank adds its own sums of losses for each step. Exchanging them makes the sums over all ranks known. They are
-/// added in an order that does not depend on when they are exchanged and, with grains, not on the number of ranks. One
-/// thread.
+/// added in an order that does not depend on when they are exchanged. If steps are divided into grains (equal parts of
+/// their samples), the order does not depend on the number of ranks either. One thread.
 class StepLosses {
  public:
   /// The loss of a step, summed over the samples of all ranks.
@@ -22,13 +22,13 @@ class StepLosses {
     double total = 0, samples = 0;
   };
 
-  /// `grains`: parts of a step whose losses are added as a tree; 0: each rank has one sum.
+  /// `grains`: the number of grains of a step, whose losses are added as a binary tree; 0: each rank has one sum.
   StepLosses(Communicator world, std::size_t grains) : world_(std::move(world)), grains_(grains) {}
 
   /// Begins a step. Returns this rank's sums for it, initially 0: one sum, or one for each grain, of which this rank
-  /// sets its own. The caller may change them until the next call.
+  /// sets those of its grains. The caller may change them until the next call.
   std::span<double> begin();
-  /// `step`: its number. `samples`: those of all ranks in it.
+  /// Ends step number `step`, in which all ranks together had `samples` samples.
   void end(std::size_t step, std::size_t samples) {
     steps_.push_back({.step = step, .samples = static_cast<double>(samples)});
   }

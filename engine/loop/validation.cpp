@@ -29,7 +29,7 @@ bool Trainer::Run::larger_is_better() const {
   return metric != nullptr && metric->larger_is_better;
 }
 
-/// The divisor of configured values for the watched metric: 100 if it is a fraction, as they are in percent; else 1.
+/// The divisor for configured values of the watched metric: 100 if it is a fraction, configured in percent; else 1.
 double Trainer::Run::scale_of_watched() const {
   const Metric* metric = watched_metric();
   return metric != nullptr && is_share(metric->name) ? 100 : 1;
@@ -130,7 +130,7 @@ std::pair<at::Tensor, at::Tensor> Trainer::Run::held_out_tensors(std::span<const
   return {input, to_tensor(batch[data.target]).to(tensor_device.tensors())};
 }
 
-/// Calls `use` with held-out samples in their order, as many at a time as a piece of training has, and at most 256.
+/// Calls `use` with held-out samples in their order, as many at a time as a forward pass of training, and at most 256.
 void Trainer::Run::for_held_out(Range samples, const std::function<void(std::span<const SampleId>)>& use) const {
   for (std::size_t done = 0; done < samples.count;) {
     std::vector<SampleId> ids(std::min({std::size_t{256}, largest_piece(), samples.count - done}));
@@ -160,8 +160,8 @@ void Trainer::Run::evaluate(Range samples, std::span<double> totals, std::span<d
   });
 }
 
-/// Evaluates the network on the held-out samples. With grains the division of samples and the order of sums do not
-/// depend on the number of ranks. Collective.
+/// Evaluates the network on the held-out samples. With grains (batch.grains) the division of samples and the order of
+/// sums do not depend on the number of ranks. Collective.
 Validation Trainer::Run::evaluate() {
   const at::NoGradGuard no_grad;
   set_training(network, false);
@@ -288,8 +288,8 @@ bool Trainer::Run::best_is_now() const {
          state.validations.back().step == state.step;
 }
 
-/// The number, from 1, of the validation with the best mean over the last stop.smooth validations, which was better
-/// than the best before it by more than stop.min_delta; 0: none has a number.
+/// The number, from 1, of the last validation that set a new best: its mean with the stop.smooth - 1 validations before
+/// it is better than the best one before by more than stop.min_delta. 0: no mean is a finite number.
 std::size_t Trainer::Run::smoothed_best() const {
   const auto window = static_cast<std::size_t>(config.stop.smooth);
   const double least = config.stop.min_delta / scale_of_watched();

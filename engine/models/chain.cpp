@@ -184,7 +184,7 @@ void Chain::add_function(const Layer& layer) {
             [this, rate = layer.number](const at::Tensor& x) { return at::dropout(x, rate, is_training()); });
       break;
     case Kind::flatten:
-      shape_ = {static_cast<std::int64_t>(*checked_product(1, shape_))};  // which fits into memory
+      shape_ = {static_cast<std::int64_t>(*checked_product(1, shape_))};  // no overflow: such a sample fits into memory
       steps_.push_back([](const at::Tensor& x) { return x.flatten(1); });
       break;
     case Kind::leakyrelu:

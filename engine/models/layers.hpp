@@ -42,7 +42,7 @@ struct Layer {
   std::int64_t groups = 1;
   bool bias = true;
   bool same = false;               ///< TensorFlow's padding "same": the output has input / stride rows, rounded up
-  bool ceil = false;               ///< also count windows that extend beyond the edge, as ceil_mode
+  bool ceil = false;               ///< also count windows that extend beyond the edge, as PyTorch's ceil_mode
   double number = 0;               ///< dropout: probability; leakyrelu: slope; elu: alpha; batchnorm: epsilon
   double momentum = 0.1;           ///< batchnorm: weight of the new batch in the running statistics
   Split split = Split::automatic;  ///< how the layer is distributed over a mesh

@@ -34,7 +34,7 @@ std::pair<std::int64_t, std::int64_t> grid_of(std::int64_t ranks) {
   return {ranks / small, small};
 }
 
-/// Resolves neon's modes: a mode chooses the axes for the ranks that parallel.* does not assign to an axis.
+/// Resolves parallel.mode, whose values are neon's: it chooses axes for the ranks that parallel.* assigns to no axis.
 Config::Parallel settled(const Config::Parallel& given, int ranks) {
   Config::Parallel all = given;
   const auto only = [&](bool is_in, std::int64_t size, const char* axis) {

@@ -30,7 +30,7 @@ std::string_view name_of(Split split) noexcept;
 struct SplitChoices {
   std::map<std::string, Split, std::less<>> layers;  ///< by name of the layer or block
   Split dense = Split::automatic;                    ///< for dense layers without a choice of their own
-  bool images_first = false;                         ///< whether a dense layer before any image layer is refused
+  bool images_first = false;                         ///< true: a dense layer before any image layer is refused
   bool batch_norm = false;  ///< BatchNorms normalise over the samples of all ranks along `data`
 };
 SplitChoices split_choices(const Config& config);

@@ -68,7 +68,7 @@ class Adam final : public Moments {
   const bool decoupled_, amsgrad_;
 };
 
-/// LAMB: u = Adam's update + d w; w <- w - lr (|w| / |u|) u. The quotient is 1 if a norm is 0.
+/// LAMB: u = Adam's update + d w, d the weight decay; w <- w - lr (|w| / |u|) u. The quotient is 1 if a norm is 0.
 class Lamb final : public Moments {
  public:
   Lamb(const Groups& groups, const Options& options)

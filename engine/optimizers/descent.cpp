@@ -1,4 +1,4 @@
-// Rules without second moments: SGD, momentum, Nesterov, LARS, Lion.
+// Rules without second moments: SGD, momentum, Nesterov, LARS, Lion. In formulas, d is the weight decay.
 #include "engine/optimizers/rules.hpp"
 
 namespace tutti::engine::rules {

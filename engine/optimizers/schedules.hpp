@@ -30,7 +30,7 @@ struct ScheduleSettings {
   double lr = 0.1;    ///< learning rate for one rank
   double scale = 1;   ///< factor of `lr` that is reached at the end of the warm-up, for example the number of ranks
   double warmup = 0;  ///< in epochs
-  std::size_t warmup_steps = 0;  ///< length of the warm-up in steps; set at most one of both
+  std::size_t warmup_steps = 0;  ///< length of the warm-up in steps; set at most one of the two
   /// How the rate rises in the warm-up. `linear`: in equal steps from near 0 to lr * scale. `power`: from lr, by a
   /// factor of scale^(1 / warmup) per epoch (Goyal et al. 2017, and Theano-MPI with k ranks over 5 epochs).
   std::string rise = "linear";

@@ -1,4 +1,4 @@
-// What masters, sub-masters and workers share about exchanges: names of buffers and rules, and counts.
+// Names of buffers and rules, and counts of exchanges, for masters (which keep parameters), sub-masters and workers.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Gradient energy matching (Cerri 2018): what a worker's momentum has beyond the masters' own movement.
+// Gradient energy matching (Cerri 2018): the part of a worker's momentum that exceeds the masters' own movement.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 

@@ -16,8 +16,8 @@ ServerRules master_rules(const Config& config, std::vector<nn::NamedTensor> para
                          const std::shared_ptr<Ledger>& ledger, const WorkerRanks& ranks);
 
 /// Returns how sub-masters exchange with the top master. If elastic_force is set, elastic is elastic_force /
-/// submasters. The top master adds up changes that groups made by gradients, deltas or gem. If workers exchange in
-/// rounds and strategy.merge is not sum, it averages them over the groups. Groups run the optimizer and the outer step.
+/// submasters. If groups change by gradients, deltas or gem, the top master adds up their changes, or averages them if
+/// workers exchange in rounds and strategy.merge is not sum. Groups run the optimizer and the outer step.
 SubmasterNumbers submaster_numbers(const Config& config, int submasters);
 
 /// Makes the strategy of a worker with the ranks of replica.world. `workers` is the number of workers at its masters.

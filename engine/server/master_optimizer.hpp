@@ -13,8 +13,8 @@ namespace tutti::engine {
 /// The buffer's values are `tensors`, one after the other, all of one element type. Pushed data are sums of their
 /// gradients, and a push's factor is the learning rate. The gradients of a round are averaged and make one step. A
 /// tensor that lies completely in this server's shard keeps its shape, so with one server and one worker the result is
-/// bitwise that of the optimizer at the worker. Of other tensors the server steps its part as a vector. The rule holds
-/// the optimizer's state, so use it for one buffer of one server only. If the optimizer cannot be made, pushes fail.
+/// bitwise that of the optimizer at the worker. A part of a tensor is treated as a vector. The rule holds the
+/// optimizer's state, so use it for one buffer of one server only. If the optimizer cannot be made, pushes fail.
 ServerRule gradient_rule(const Config& config, const std::vector<nn::NamedTensor>& tensors,
                          const StalenessPolicy& staleness, int quorum, double grace);
 

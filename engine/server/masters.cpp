@@ -277,7 +277,7 @@ class Run {
     return file.string();
   }
 
-  /// Returns the samples of a step that another worker has not done; empty if there is none. Waits while one may die.
+  /// Returns the samples of a step that another worker has not done, or none. Waits while a step may become free.
   Further further(Communicator& own, ServerWorker& worker, std::size_t epoch, bool is_last) {
     while (true) {
       Ledger::Deal deal = worker.further(epoch, is_last);
@@ -298,7 +298,7 @@ class Run {
     if (const std::string why = why_first_stopped(own); !why.empty()) now.trainer.stop("the first worker did: " + why);
   }
 
-  /// Returns why the first worker has stopped early; empty if it has not. Collective over the worker; equal results.
+  /// Returns why the first worker has stopped early; empty if it has not. Collective over the worker.
   std::string why_first_stopped(Communicator& own) const {
     std::string why;
     if (!store_ || worker_ == 0) return why;

@@ -33,7 +33,7 @@ MastersResult train_by_masters(const Config& config, Communicator world, Network
 /// Joins a run as one more worker, and trains until all steps of the run are done. The run in the folder config.run
 /// must be in progress, with strategy.joins and this configuration. `alone` has this process as its only rank. The
 /// worker begins with the masters' parameters, takes part in their next round, and does steps that others have not
-/// claimed. It must be able to read the folder and to reach the masters; any host will do. Blocks. Throws
+/// claimed. It must be able to read the folder and to reach the masters; it may run on any host. Blocks. Throws
 /// Error{invalid} if the folder has no run to join, Error{peer_lost} if the run has ended, and as Trainer does.
 MastersResult train_joining(const Config& config, Communicator alone, Network network, const DataSplit& data);
 

@@ -18,7 +18,7 @@ bool has_masters(const Config& config);
 struct Roles {
   std::vector<int> masters = {};               ///< ranks that keep the parameters, in shards
   std::vector<std::vector<int>> workers = {};  ///< by worker: its ranks; the first communicates with the masters
-  std::vector<int> submasters = {};            ///< by group: the rank that keeps its parameters; then masters = {0}
+  std::vector<int> submasters = {};            ///< by group: the rank that keeps its parameters; if any, masters is {0}
   std::vector<tutti::Range> groups = {};       ///< by group: its workers
 };
 

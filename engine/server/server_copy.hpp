@@ -30,7 +30,7 @@ class ServerCopy {
         sent(at::empty_like(centre)) {}
 
   Flat flat;                       // the worker's parameters, and a buffer that they are read into
-  at::Tensor centre, base;         // the last reply; b in server_worker.hpp
+  at::Tensor centre, base;         // the last reply; the b of server_worker.hpp
   at::Tensor sent;                 // send buffer of pushes
   at::Tensor sum;                  // gradients: their sum; elastic with prefetch, and gem: the pushed change
   at::Tensor own;                  // the worker's parameters while the network contains the centre

@@ -344,7 +344,7 @@ class Worker final : public ServerWorker {
             x.mul_(numbers_.alpha).add_(one.centre, 1 - numbers_.alpha);
           break;
         case Kind::elastic:
-          if (numbers_.prefetch == 0) receive(one, one.pushed, one.centre);  // the answer is d
+          if (numbers_.prefetch == 0) receive(one, one.pushed, one.centre);  // the answer is the change d
           subtract(x, numbers_.prefetch == 0 ? one.centre : one.sum);
           break;
         case Kind::gem: x.copy_(one.centre).add_(one.sum); break;

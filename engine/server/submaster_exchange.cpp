@@ -187,7 +187,7 @@ void SubmasterExchange::exchange(Part& part, const std::string& rule) {
                          {.meta = {.factor = is_elastic ? numbers_.elastic : numbers_.rate}});
   pushed.wait();
   note(part, pushed);
-  if (is_elastic) {  // the answer `there` is d
+  if (is_elastic) {  // the answer `there` is the change d
     const PushOptions back{.meta = {.factor = -numbers_.elastic_here / numbers_.elastic}};
     part.group.push("scaled_add", read_only(part.there, part.of), back).wait();
     return;

@@ -24,7 +24,7 @@ struct Hierarchy {
 
 /// Connects the top master, the sub-masters and the workers. Collective over `world`; blocks. `group` has the servers,
 /// workers and rules of this rank's group, as for a run without a top master. Training begins with the parameters of
-/// the first sub-master's network. A group's are ready after its sub-master's begin(). Throws as ParameterServer does.
+/// the first sub-master's network. They reach a group in its sub-master's begin(). Throws as ParameterServer does.
 Hierarchy connect_groups(const Config& config, const Roles& roles, Communicator& world, const Network& network,
                          ParameterServer::Options group);
 

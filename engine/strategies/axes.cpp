@@ -205,7 +205,7 @@ void check_ways(const Axes& axes) {
     refuse("a quorum, members that come and go, and gem are for strategy.how=server: leave them out");
 }
 
-/// A condition, besides a value other than its default, without which an option has no effect.
+/// A condition without which an option has no effect, even if its value is not the default.
 struct Need {
   std::string_view keys;  ///< separated by blanks
   bool (*holds)(const Axes& axes);

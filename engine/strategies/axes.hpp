@@ -15,7 +15,7 @@ namespace tutti::engine {
 
 struct Config;
 
-/// The axes of one run. Intervals are counted in steps of a rank.
+/// The axes of one run. Intervals are counted in steps of a rank. A sync is an exchange of parameters or deltas.
 struct Axes {
   std::string preset;
 
@@ -47,7 +47,7 @@ struct Axes {
   enum class Apply : std::uint8_t { blocking, next, late, eager };
   Apply apply = Apply::blocking;
   std::int64_t delay = 0;  ///< tau: steps between sending a delta and applying the result
-  double alpha = 0;        ///< x <- alpha x + (1 - alpha) theta
+  double alpha = 0;        ///< a sync sets x to alpha x + (1 - alpha) theta; x: parameters, theta: result
   enum class Members : std::uint8_t { all, quorum, any };
   Members members = Members::all;
   std::int64_t quorum = 0;

@@ -35,7 +35,7 @@ Number number_in(std::string_view text, std::string_view codec) {
   return number;
 }
 
-/// Parses "2/64" (values kept of each chunk), or the fraction of a whole bucket.
+/// Parses "2/64" (the number of values kept of each chunk, and the chunk), or the fraction kept of a whole bucket.
 void read_chunk(CodecChoice& codec, std::string_view argument, std::string_view text) {
   const std::size_t slash = argument.find('/');
   if (slash == argument.npos) {

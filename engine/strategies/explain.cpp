@@ -43,7 +43,7 @@ std::int64_t bytes_of(const std::vector<nn::BucketShape>& shapes, const nn::Comp
   return bytes;
 }
 
-/// Returns the bytes of one exchange of gradients. Without a codec, each parameter has a mark, one element, besides.
+/// Returns the bytes of one exchange of gradients, including one flag (an element) per parameter if there is no codec.
 std::int64_t gradient_bytes(const Config& config, const Axes& axes, const std::vector<nn::NamedTensor>& parameters,
                             const nn::Compression* codec, int ranks) {
   std::vector<nn::ParameterSize> sizes;

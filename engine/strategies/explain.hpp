@@ -24,7 +24,7 @@ struct StrategyCost {
 StrategyCost strategy_cost(const Config& config, const std::vector<nn::NamedTensor>& parameters,
                            const std::vector<nn::NamedTensor>& buffers, int ranks);
 
-/// Formats bytes for people: "1.234 MB".
+/// Formats bytes for display: "1.234 MB".
 std::string bytes_text(double bytes);
 
 /// Returns several lines with the axes and the cost. explain_groups() in engine/server/roles.hpp adds to this text.

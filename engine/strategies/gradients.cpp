@@ -9,7 +9,7 @@
 namespace tutti::engine::exchange {
 namespace {
 
-/// Returns true if each rank has a residual of its own, as error feedback has.
+/// Returns true if each rank has a residual of its own, as with error feedback.
 bool keeps_errors(const CodecChoice& codec) { return codec.feedback > 0; }
 
 class Gradients final : public Strategy {

@@ -109,7 +109,7 @@ GrainSum GrainTensors::take() {
 
 void GrainTensors::give(GrainSum sum, std::size_t grains) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> found;  // the marks of all sections, on the host
+  std::vector<at::Tensor> found;  // by section, on the host: nonzero for tensors with a gradient or change
   for (std::size_t i = 0; i < types_.size(); ++i) found.push_back(marks(sum, i).to(at::kCPU, at::kDouble));
   const auto there = [&](const Item& item) { return found[item.section].data_ptr<double>()[item.mark] > 0; };
   for (Item& each : parameters_) each.tensor.mutable_grad() = there(each) ? part(sum, each) : at::Tensor();

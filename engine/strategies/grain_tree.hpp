@@ -1,4 +1,4 @@
-// The canonical tree: the order in which the sums of grains are added, so that the result does not depend on the ranks.
+// The canonical tree: the order in which sums of grains (parts of a step) are added on any number of ranks.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Merges: how the deltas or the parameters of several members become one. Members are ranks, which compute sums by an
-// allreduce, or the workers of a round, whose deltas the master has all. Does not use LibTorch.
+// allreduce, or the workers of a round, all of whose deltas the master has. Does not use LibTorch.
 #pragma once
 
 #include <cstddef>

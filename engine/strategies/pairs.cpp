@@ -68,7 +68,7 @@ class Pairs final : public Local {
     waited([&] { inner_.sync(inner_bytes_); });
   }
 
-  /// Sets the network to the ranks' mean of the parameters, with deltas of phi. Each rank later continues with its own.
+  /// Sets the network to the ranks' mean of the parameters (of phi with deltas). Each rank later resumes its own.
   void settle() override {
     if (aside_ || !begun_) return;
     const at::NoGradGuard no_grad;

@@ -46,7 +46,7 @@ struct DeviceInfo {
   std::string compute;  ///< the compute capability: "9.0"
   std::size_t bytes = 0;
   int processors = 0;
-  bool shares_memory = false;  ///< whether DeviceSharing works on it
+  bool shares_memory = false;  ///< true: DeviceSharing works on it
   std::string sharing;         ///< how processes share it, for people: "time slices", "MPS"
 };
 
@@ -156,7 +156,7 @@ class DeviceSharing {
   virtual std::byte* open(const MemoryHandle& handle, int device) = 0;
   virtual void close(std::byte* base) noexcept = 0;
 
-  /// Whether kernels and copies of `device` can access memory of `peer`; enables peer access if so.
+  /// Enables peer access. Returns true if kernels and copies of `device` can access memory of `peer`.
   virtual bool reach(int device, int peer) = 0;
 };
 

@@ -19,7 +19,7 @@ struct Bootstrap {
   int local_size = 1;
   std::shared_ptr<Store> store;  ///< null if and only if size is 1
   Settings settings;             ///< with `job` and `secret` set
-  std::int64_t native = -1;      ///< communicator of a library that the program already uses; see provider.hpp
+  std::int64_t native = -1;      ///< communicator of a library in use, as an integer (MPI_Comm_c2f); -1: none
   std::string launcher;  ///< "tutti run", "hand", "torchrun", "Open MPI", "hydra", "SLURM", "Kubernetes", "alone"
 };
 
@@ -35,7 +35,7 @@ struct CommonLibrary {
   std::string name;
   int rank = 0;
   int size = 1;
-  std::int64_t native = -1;  ///< for the library's provider, see Rendezvous
+  std::int64_t native = -1;  ///< the library's communicator, as an integer (MPI_Comm_c2f); -1: none
   /// Copies rank 0's text to all ranks. All texts have the same length.
   std::function<void(std::string& text)> broadcast;
   /// Concatenates all ranks' texts in `all`, by rank. All texts have the same length.

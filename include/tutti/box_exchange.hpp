@@ -27,8 +27,8 @@ struct BoxPlan {
   std::vector<Piece> gives, takes;
   Box kept;  ///< the part of `want` that this rank already has; may be empty
 
-  std::int64_t given() const noexcept;  ///< elements sent, for `outer` = 1
-  std::int64_t taken() const noexcept;  ///< elements received, for `outer` = 1
+  std::int64_t given() const noexcept;  ///< elements sent for one array
+  std::int64_t taken() const noexcept;  ///< elements received for one array
 };
 
 /// The plan of rank `rank`: it sends the parts of have[rank] that other ranks want, and receives the parts of

@@ -77,13 +77,13 @@ struct Signature {
 };
 
 /// True if the signature determines the whole call except for its buffers. False for v-forms, for clipped counts, and
-/// if there is no signature.
+/// for the empty signature, whose bits are 0.
 bool is_whole(Signature signature) noexcept;
 
 /// The signature of `call` as made by `rank` in a group of `size` ranks.
 Signature signature(const Collective& call, int rank, int size) noexcept;
 
-/// The element type in a signature; u8 if there is none.
+/// The element type in a signature; u8 if the signature is empty.
 DType element_type(Signature signature) noexcept;
 
 /// "allreduce(sum, f32, count 1024)", "broadcast(root 2, i8, count 7)", "alltoallv(f32)"; never empty.

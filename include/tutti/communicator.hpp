@@ -52,8 +52,8 @@ struct CallOptions {
   std::shared_ptr<const void> keep = {};
 };
 
-/// Zeroed memory of `size()` elements of T, registered with every transport that can do so. Movable; owns the memory,
-/// which must outlive every Work that uses it. See Communicator::allocate().
+/// Zeroed memory of `size()` elements of T, registered with every transport that can register memory. Movable; owns the
+/// memory, which must outlive every Work that uses it. See Communicator::allocate().
 template <Element T>
 class Allocation {
  public:
@@ -157,8 +157,8 @@ class Communicator {
   /// memory.
   Work send(ConstBuffer data, int to, int tag = 0, const CallOptions& options = {});
   Work recv(Buffer data, int from, int tag = 0, const CallOptions& options = {});
-  /// Receives a message from any rank; the result is the sender's rank. Takes the message that arrived first on a
-  /// transport, and alternates between transports. A recv() that names the sender matches first. Host memory only.
+  /// Receives a message from any rank; the result is the sender's rank. If several have arrived on one transport, takes
+  /// the oldest of them; asks the transports in turn. A recv() that names the sender matches first. Host memory only.
   Value<int> recv_any(Buffer data, int tag = 0, const CallOptions& options = {});
   /// The oldest message from `from` (or any_rank) that has arrived and matches no posted receive, or nullopt. The
   /// message stays, and the next recv() from that rank gets it. Local; does not block; host memory only. Throws the
@@ -196,8 +196,8 @@ class Communicator {
   Communicator split_by(std::string_view key);
   /// The communicator of the listed ranks, in that order, made by these ranks alone. Every listed rank passes the
   /// same list and name; the other ranks do not call. Members make groups of the same list and name in the same
-  /// order. Blocks until all members have called, at most for the communicator's timeout, which fails the new group
-  /// only. Throws Error{invalid} if this rank is not listed.
+  /// order. Blocks until all members have called, at most for the communicator's timeout; then only the new group
+  /// fails. Throws Error{invalid} if this rank is not listed.
   Communicator group(std::span<const int> ranks, std::string_view name);
   /// The communicator of the listed ranks, in that order; all ranks pass the same list. Returns nullopt on ranks not
   /// listed.
@@ -206,7 +206,7 @@ class Communicator {
   Communicator dup();
   /// The ranks on this rank's host, ordered by rank.
   Communicator node();
-  /// The ranks with the same local index as this rank: one on each host that has a rank of this index, ordered by
+  /// The ranks whose index on their host equals this rank's: one on each host that has such a rank, ordered by
   /// host. Hosts are ordered by their lowest rank.
   Communicator across();
   /// The lowest rank of every host; nullopt on the other ranks.
@@ -214,7 +214,7 @@ class Communicator {
 
   /// The hosts of all ranks. Local; takes O(size()) time.
   Topology topology() const;
-  /// Whether all hosts have the same number of ranks, so that node() and across() form a grid. Local.
+  /// True if all hosts have the same number of ranks, so that node() and across() form a grid. Local.
   bool is_cartesian() const;
 
   /// The CUDA devices of this process, or the reason why there are none. Opened by the first call. Any thread.
@@ -272,9 +272,9 @@ class Communicator {
   Work launch(Collective call, const CallOptions& options = {});
   /// Launches several calls as one Work, in order. It is done when all calls are done, and fails when one fails. All
   /// ranks pass the same list, except for sends and receives, which may differ. Adjacent calls with the same kind,
-  /// dtype, operator and root that have at most `lane_bytes` bytes together are sent as one call. `options` apply to
-  /// each call. Throws Error{invalid} before any call starts if one of them is not valid. The Work of an empty list is
-  /// done at once.
+  /// dtype, operator and root that together have at most as many bytes as the setting `lane_bytes` are sent as one
+  /// call. `options` apply to each call. Throws Error{invalid} before any call starts if one of them is not valid. The
+  /// Work of an empty list is done at once.
   Work launch(std::span<const Collective> calls, const CallOptions& options = {});
 
   class Impl;

@@ -76,7 +76,7 @@ constexpr std::size_t size_of(DType dtype) noexcept {
 
 constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::i64 || dtype >= DType::u16; }
 
-/// The type's name, such as "f32". parse() is the inverse; it returns nullopt for any other text.
+/// The type's name, such as "f32". parse_dtype() is the inverse; it returns nullopt for any other text.
 std::string_view name(DType dtype) noexcept;
 std::optional<DType> parse_dtype(std::string_view text) noexcept;
 

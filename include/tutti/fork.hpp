@@ -15,8 +15,8 @@ void fork_guard_add(int fd);
 /// `fd` then: it is already closed, and another file may have its number.
 bool fork_guard_remove(int fd) noexcept;
 
-/// The number of forks between this process and the first process that called this function. An object made under
-/// another generation belongs to the parent process; calls on it in the child must be refused.
+/// The number of forks between this process and the first process that called this function. An object made while this
+/// number was smaller belongs to the parent process; calls on it in the child must be refused.
 std::uint32_t fork_generation() noexcept;
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // ParameterServer: buffers that server ranks keep in shards, and that worker ranks push to and pull from
-// asynchronously. After Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
+// asynchronously. A push names a rule ("add"), by which a server updates its values; a rule with rounds collects
+// several pushes. After Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
 #pragma once
 
 #include <cstddef>
@@ -86,7 +87,7 @@ class Parameters {
   Request push(std::string_view rule) const;
   /// Reads the values of [offset, offset + into.count); `into` has the buffer's element type.
   Request pull(Buffer into, std::size_t offset = 0) const;
-  /// Push and pull in one round trip: reads the values after the push has been applied, or the rule's answer (see
+  /// Push and pull in one round trip: reads the values after the push has been applied, or the rule's own answer (see
   /// ServerRule::answers). `into` has the count of `data`, and may be the same memory if the types are the same.
   Request push_pull(std::string_view rule, ConstBuffer data, Buffer into, const PushOptions& options = {}) const;
 
@@ -130,12 +131,12 @@ class ParameterServer {
     ServerRules rules = {};         ///< for servers, besides standard_rules(); the same on all servers
     /// For servers: texts that join() returns to the workers, for example the number of steps between two pushes.
     std::map<std::string, std::string> settings = {};
-    bool join = true;  ///< whether the constructor calls join() on workers
+    bool join = true;  ///< true: the constructor calls join() on workers
     /// Seconds that a worker waits for a reply before its request fails. Default: the communicator's timeout.
     std::optional<double> timeout = {};
     /// Seconds without a message after which a server treats a worker as dead, for example if it is stopped or its host
-    /// is down. Workers must have the same value, because they send heartbeats by it, on a thread of their own. If a
-    /// worker that was treated as dead runs again, its next call throws. 0: servers wait forever.
+    /// is down. Workers must have the same value, because they send four heartbeats in this time, on a thread of their
+    /// own. If a worker that was treated as dead runs again, its next call throws. 0: servers wait forever.
     double silence = 0;
     /// For servers: the number of processes from outside the communicator that may join as workers while the servers
     /// run. Joined workers are numbered from the communicator's size on; rules see these numbers in PushMeta::worker.
@@ -145,7 +146,7 @@ class ParameterServer {
   /// Collective over `group`, with the same servers and workers on all ranks; blocks until they are connected.
   ParameterServer(Communicator& group, const Options& options);
   /// Joins running servers as an additional worker, from a process that is no rank of their communicator. `addresses`
-  /// holds the address() of each server, in the servers' order. Of `options`, only join, timeout and silence are used.
+  /// holds the address() of each server, in the servers' order. Only the options join, timeout and silence are used.
   /// workers() contains this worker's number only. Blocks until the worker is connected. Throws Error{peer_lost} if the
   /// servers have ended, and Error{invalid} if Options::joins workers have already joined.
   ///

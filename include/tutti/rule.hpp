@@ -27,7 +27,7 @@ struct PushMeta {
 
 /// One push, as passed to a rule.
 struct Pushed {
-  ConstBuffer data;  ///< count and type of the shard's values; empty if the rule takes no data
+  ConstBuffer data;  ///< as many elements, of the same type, as ShardView::values; empty if the rule takes no data
   PushMeta meta;
   std::uint64_t staleness = 0;  ///< updates of the shard since meta.version; 0 if that is unknown
   Buffer answer;                ///< if ServerRule::answers: the rule writes the result of push_pull() here; else empty

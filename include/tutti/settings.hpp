@@ -17,7 +17,7 @@ namespace tutti {
 
 struct SettingInfo;
 
-/// The values that a setting accepts, and whether ranks may have different ones.
+/// The values that a setting accepts, and if all ranks must use the same one.
 struct SettingRules {
   double least = -std::numeric_limits<double>::infinity();  ///< least and most: the range of a number
   double most = std::numeric_limits<double>::infinity();
@@ -26,8 +26,8 @@ struct SettingRules {
 };
 
 /// A setting of one provider, defined in settings.hpp of its folder and listed there in the array `<name>_settings`.
-/// Every build has it in its table, also without that provider. T is std::string_view, double (seconds) or std::int64_t
-/// (bytes if the key ends in _bytes).
+/// Every build has the setting in its table, also a build without that provider. T is std::string_view, double
+/// (seconds) or std::int64_t (bytes if the key ends in _bytes).
 template <class T>
 struct ProviderSetting {
   std::string_view key;
@@ -49,16 +49,16 @@ struct Settings {
   std::string module_path;           // module_path: folders with further modules, separated by ':'
   std::string accelerator = "cuda";  // accelerator: the module for devices; none: no devices
   std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
-  std::string home_cores = "on";                 // home_cores: on: if ranks fill the cores, each waits on its own
+  std::string home_cores = "on";                 // home_cores: on: if ranks fill the cores, each waits on its own core
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks
   std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
-  std::string net;               // net: rate and latency that each rank's link is limited to: 50mbit,20ms
+  std::string net;               // net: rate limit and added latency of each rank's link, for experiments: 50mbit,20ms
   std::string host_id;           // host_id: overrides the host's identity
   std::string rack;              // rack: the rack of this host, outermost level first: rack7, pod1/rack7
-  std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes of about this many bytes
-  std::int64_t max_lanes = 4;          // max_lanes: at most this many lanes are in flight
+  std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes, parts of about this many bytes
+  std::int64_t max_lanes = 4;          // max_lanes: at most this many lanes are in flight, or more if they are shorter
   std::int64_t stage_bytes = 2 << 20;  // stage_bytes: size of the slices in which device memory is staged on the host
   std::string remote_start = "ssh -o BatchMode=yes";  // remote_start: how `tutti run` starts a program on {host}
   std::string store;                                  // store: tcp://HOST:PORT or file:///DIR

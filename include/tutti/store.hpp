@@ -29,8 +29,8 @@ std::string departure_text(int rank, std::string_view how);
 /// never on the data path. Keys and values are arbitrary bytes; values have up to 1 MiB.
 ///
 /// Threads: any; calls of one Store are serialised.
-/// Errors: every call throws tutti::Error: timeout, with the key's name; peer_lost if the store is gone, or if a rank
-/// ended without setting a key, with that rank. The implementations are in collectives/bootstrap.
+/// Errors: every call throws tutti::Error: timeout, which names the key; peer_lost if the store is gone, or if a rank
+/// ended without setting a key, which names that rank. The implementations are in collectives/bootstrap.
 class Store {
  public:
   virtual ~Store() = default;
@@ -74,7 +74,7 @@ class Store {
   /// Removes the key, if it exists.
   virtual void erase(std::string_view key) = 0;
 
-  /// True if one process answers all requests. Ranks then better forward common values to one another.
+  /// True if one process answers all requests. It is then faster if ranks forward common values to one another.
   bool is_one_server() const noexcept { return is_one_server_; }
 
  protected:
@@ -97,7 +97,7 @@ std::shared_ptr<Store> connect_tcp_store(const std::string& host, int port, cons
 /// A view of `inner` that puts `prefix` + "/" in front of every key. Shares ownership of `inner`.
 std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner, std::string prefix);
 
-/// Such a view for one job. It also puts `prefix` in front of departure_key(), for itself and for views of it.
+/// As make_prefix_store(), for one job. This view, and views of it, put `prefix` in front of departure_key() too.
 std::shared_ptr<Store> make_job_store(std::shared_ptr<Store> inner, std::string prefix);
 
 /// Opens the store "tcp://HOST:PORT", "tcp://[::1]:PORT" or "file:///DIR". Throws Error{invalid} for any other

@@ -92,7 +92,7 @@ class Hosts {
 
   std::vector<int> by_host_, begin_;           // the ranks sorted by host, and the index of each host's first rank
   std::vector<int> host_;                      // by rank
-  std::vector<int> by_column_, column_begin_;  // ranks sorted by column, then host; the latter only if hosts differ
+  std::vector<int> by_column_, column_begin_;  // by column, then host; column_begin_: empty if hosts are equally large
   std::vector<int> order_, place_;             // in_order() and place_of(); empty without above_
   std::shared_ptr<const Hosts> above_;
   int smallest_ = 0, largest_ = 0;

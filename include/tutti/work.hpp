@@ -55,7 +55,7 @@ class Work;
 class WorkSet;
 class WorkState;
 
-/// Makes progress on unfinished work; implemented by a context (see collectives/runtime/context.hpp).
+/// Makes progress on unfinished work. Implemented by a rank's Context (collectives/runtime/context.hpp).
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -81,7 +81,7 @@ class WorkState {
 
   bool done() const noexcept { return reactions_.load(std::memory_order_acquire) == over(); }
 
-  /// As done(). First completes the work, if a waiting thread has to do that. Called by an idle waiting thread.
+  /// As done(), but first completes the work if a waiting thread has to do that. Called by an idle waiting thread.
   virtual bool settled() { return done(); }
   const Status& status() const noexcept { return status_; }  ///< valid only after done()
 
@@ -89,8 +89,8 @@ class WorkState {
   /// Driver::defer.
   void complete(Status status);
 
-  /// Makes progress on this work's dependencies only, if they are known: cheaper than a turn over all engines. The
-  /// caller holds the progress token. Returns true if there was progress.
+  /// Makes progress only on what this work depends on, if that is known; this is cheaper than progress on all work. The
+  /// caller holds the progress token, a lock. Returns true if there was progress.
   virtual bool look() { return false; }
 
   /// Makes later operations on the stream wait until this work is done. Must not be called after done(). Any thread.

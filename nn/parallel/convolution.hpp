@@ -31,10 +31,10 @@ struct SpaceConvOptions {
   std::string name = "convolution";  ///< for error messages
 };
 
-/// Convolution with 1 to 3 dimensions and the weights of LibTorch's, replicated on every rank. Each rank computes its
-/// part of the outputs (Space::outputs()). One halo exchange in forward, its adjoint in backward, and an allreduce of
-/// the gradients of weight and bias, which are those of the whole images. Supports any kernel size, stride, padding and
-/// dilation, halos wider than a tile, and ranks without outputs.
+/// Convolution with 1 to 3 dimensions. The weights have the shapes of LibTorch's and are replicated on every rank. Each
+/// rank computes its part of the outputs (Space::outputs()). One halo exchange in forward, its adjoint in backward, and
+/// an allreduce of the gradients of weight and bias, which are those of the whole images. Supports any kernel size,
+/// stride, padding and dilation, halos wider than a tile, and ranks without outputs.
 class SpaceConvImpl : public ParallelModule {
  public:
   SpaceConvImpl(std::int64_t in, std::int64_t out, Space space, SpaceConvOptions options);

@@ -182,7 +182,7 @@ std::int64_t Space::bytes(const Tiling& tiling, std::span<const Window> windows,
 }
 
 // Autograd runs backward in the reverse order of creation. Arrive's backward starts the adjoint exchange, and Depart's
-// backward finishes it. Autograd processes the operations between Depart and Arrive after the one and before the other.
+// backward finishes it. Between these two, autograd processes the operations that ran between Depart and Arrive.
 
 namespace {
 

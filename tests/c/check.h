@@ -1,4 +1,4 @@
-// What the C tests share: each check says what it was about, and ends the program where it fails.
+// Checks that the C tests share. A check that fails prints what it checked, and ends the program.
 #pragma once
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 static int checks = 0;
 
 static void check(int holds, const char* what) {
-  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);  // a store's functions are called by several threads
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);  // atomic, because several threads call a store's functions
   if (holds) return;
   fprintf(stderr, "failed: %s (the last error: '%s')\n", what, tutti_last_error());
   exit(1);

@@ -1,4 +1,4 @@
-// What a collective writes to must not be const.
+// The buffer that a collective writes to must not be const.
 // expect: no known conversion for argument 1 from .*const std::vector<int>.* to .tutti::Buffer
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Receiving from whoever sends, looking before receiving, taking a receive back, and calls without a deadline.
+// Tests receives from any rank, probes, cancelled receives, and calls without a deadline.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::optional<Arrived> wait_for_message(Communicator& world, int from, int tag) 
   return found;
 }
 
-// Receives that were posted before, and such as come late; the messages of each rank in their order.
+// Receives from any rank are posted before or after the messages are sent. Each rank's messages arrive in their order.
 TEST_P(AnySource, EveryMessageIsTakenOnceAndTellsWhoseItIs) {
   run([&](Communicator& world) {
     const int p = world.size(), each = 3;
@@ -107,7 +107,7 @@ TEST_P(AnySource, ReceivesThatNameTheRankGoFirst) {
   });
 }
 
-// Requests of any size, as a server takes them.
+// The receiver probes each message and then allocates a buffer of its size, as a server does.
 TEST_P(AnySource, AMessageIsLookedAtBeforeItsBufferIsThere) {
   run([](Communicator& world) {
     const int p = world.size(), me = world.rank();
@@ -170,7 +170,7 @@ TEST_P(AnySource, AReceiveThatMetNothingIsTakenBack) {
   });
 }
 
-// Taken back by another thread while messages come: each message is received once, in its order, by one receive.
+// Another thread cancels receives while messages come: each message is received once, in its order, by one receive.
 TEST_P(AnySource, TakingBackRacesWithMessages) {
   if (size() == 1) GTEST_SKIP() << "two ranks at least";
   run([](Communicator& world) {
@@ -232,7 +232,7 @@ TEST_P(AnySource, AFailureEndsIt) {
   });
 }
 
-// The deadline of the one passes, which ends its communicator, and the other ones are still there.
+// A call of `other` exceeds its deadline and fails `other`. Calls of `world` without a deadline are not affected.
 TEST(AnySourceArguments, WithoutADeadlineNothingExpires) {
   Settings settings = test_settings("inproc");
   settings.timeout = 1.5;
@@ -249,8 +249,8 @@ TEST(AnySourceArguments, WithoutADeadlineNothingExpires) {
       const Error error = caught([&] { other.recv(Buffer(&never, 1, DType::i32), 1, 3).wait(); });
       require(error.code() == Code::timeout, error.what());
       for (const Work& one : waiting) require(!one.done(), "it has expired");
-      world.send(ConstBuffer(&never, 1, DType::i32), 1, 4).wait();  // it has been looked at
-    } else {                                                        // who hears of it by the failed group
+      world.send(ConstBuffer(&never, 1, DType::i32), 1, 4).wait();  // after the calls have been checked
+    } else {                                                        // rank 1 learns of the failure of `other`
       caught([&] { other.barrier({.timeout = no_deadline}).wait(); });
       world.recv(Buffer(&unused, 1, DType::i32), 0, 4, {.timeout = no_deadline}).wait();
       for (const int tag : {1, 2}) world.send(ConstBuffer(&tag, 1, DType::i32), 0, tag).wait();
@@ -300,7 +300,7 @@ TEST(RegisteredMemory, IsTheCallersOwn) {
     });
 }
 
-// A rank says what it sends only where messages are checked.
+// With verify=off, a message does not carry its element type, so a probe returns its size in bytes.
 TEST(AnySourceArguments, WhereMessagesAreNotCheckedBytesAreTold) {
   Settings settings = test_settings("inproc");
   settings.verify = "off";

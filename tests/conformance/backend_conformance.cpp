@@ -1,5 +1,5 @@
-// BackendConformance: what tutti/provider/backend.hpp promises, asked of every backend: our own plans, staging, and
-// what providers have, over fakes of devices and their libraries.
+// BackendConformance: tests what tutti/provider/backend.hpp promises on every backend: our own plans, staging, and
+// those of providers, over fakes of devices and their libraries.
 #include <chrono>
 #include <cstring>
 #include <set>
@@ -43,13 +43,13 @@ void expect_good_ends(BackendRank& rank, const std::vector<Report*>& reports) {
   }
 }
 
-// Up to 8 ranks play every element type. More ranks would take too long, and play three of them.
+// Up to 8 ranks play every element type. More ranks play only three types, because all would take too long.
 bool plays(DType dtype, const BackendRank& rank) {
   return rank.size() <= 8 || dtype == DType::i8 || dtype == DType::bf16 || dtype == DType::f64;
 }
 
-// Every operator of every dtype that is admitted, with counts that ranks do not divide, in place and not, by every
-// algorithm in turn; inputs are as they were, and all ranks have the same bits.
+// Plays every allowed pair of operator and dtype, with counts that are no multiples of the ranks, in place and not, by
+// every algorithm in turn. The inputs must stay unchanged, and all ranks must have the same bits.
 TEST_P(BackendConformance, reductions_are_right) {
   run_all([](BackendWorld& world, BackendRank& rank) {
     const auto n = static_cast<std::size_t>(rank.size());
@@ -102,8 +102,8 @@ TEST_P(BackendConformance, blocks_come_to_their_places) {
   });
 }
 
-// Buffers lie in the middle of memory, of which nothing else is written: of what is given nothing, and of a rank that
-// gets nothing, nothing at all.
+// Each buffer has a margin before and after it. A call must not write to the margins or to the input, and must write
+// nothing on a rank that gets no result.
 TEST_P(BackendConformance, nothing_else_is_written) {
   run_all([](BackendWorld& world, BackendRank& rank) {
     constexpr std::size_t margin = 64;
@@ -156,7 +156,7 @@ TEST_P(BackendConformance, a_barrier_lets_nobody_go_too_early) {
   if (GetParam().algorithms(Kind::barrier).empty()) GTEST_SKIP() << GetParam() << " has none";
   run_all([](BackendWorld& world, BackendRank& rank) {
     Collective call;
-    if (!rank.backend->supports(call, {}).ok()) return;  // of memory of a device, and a barrier has none
+    if (!rank.backend->supports(call, {}).ok()) return;  // device memory only; a barrier has no memory
     for (const std::string_view algorithm : world.sort().algorithms(Kind::barrier)) {
       if (!rank.backend->supports(call, algorithm).ok()) continue;
       const std::string here = "barrier/" + std::string(algorithm);
@@ -204,7 +204,7 @@ TEST_P(BackendConformance, two_groups_at_once) {
   });
 }
 
-// What is written right after a call's end is not what others read, and nothing comes late.
+// Values that a rank writes after its call has ended are not read by the others, and are not overwritten later.
 TEST_P(BackendConformance, buffers_are_the_callers_when_a_call_has_ended) {
   run(3, [](BackendWorld& world, BackendRank& rank) {
     for (const std::size_t count : {1u, 100u, 200'000u}) {
@@ -239,7 +239,7 @@ TEST_P(BackendConformance, a_call_comes_after_the_callers_stream) {
     });
 }
 
-// One rank never makes the calls of the others.
+// Rank 2 never makes the calls of the other ranks, which therefore cannot end before cancel().
 TEST_P(BackendConformance, cancel_ends_everything_with_its_cause) {
   if (process_world().there()) GTEST_SKIP() << "what a launcher started must end well, without calls under way";
   run(3, [](BackendWorld& world, BackendRank& rank) {
@@ -267,7 +267,7 @@ TEST_P(BackendConformance, cancel_ends_everything_with_its_cause) {
     rank.backend->cancel(Status::failure(Code::aborted, "once more"));
     for (const Deadline until = deadline_in(Seconds(0.03)); Clock::now() < until;) rank.progress();
     for (const Report* one : reports) EXPECT_EQ(one->ends, 1);
-    if (std::ranges::any_of(reports, &Report::is_abandoned)) return;  // what is on a device may go on in them
+    if (std::ranges::any_of(reports, &Report::is_abandoned)) return;  // the device may still write to them
     EXPECT_EQ(large.read(), floats(1 << 18, 5.0f));
     EXPECT_EQ(small.read(), floats(10, 6.0f));
   });

@@ -106,7 +106,7 @@ TEST_P(Batches, AListGivesWhatItsCallsGive) {
           call.kind == Kind::allreduce || call.kind == Kind::reduce || call.kind == Kind::reduce_scatter;
       const bool exact = !rounds || is_integer(call.in.dtype) || call.op.op == Op::premul_sum;
       if (exact) require(alone.memory()[i] == together.memory()[i], "call " + std::to_string(i / 2));
-      // Elsewhere in a longer buffer an element may be folded in another order.
+      // In a longer buffer an element may be at another position, so that it is reduced in another order.
       for (std::size_t at = 0; !exact && at < alone.memory()[i].size() / size_of(call.in.dtype); ++at) {
         const double a = real_at(call.in.dtype, alone.memory()[i].data(), at),
                      b = real_at(call.in.dtype, together.memory()[i].data(), at);
@@ -116,7 +116,7 @@ TEST_P(Batches, AListGivesWhatItsCallsGive) {
   });
 }
 
-// A call that rank 0 does not make tells its number when it fails.
+// Rank 0 does not make the next call, so that call fails on the other ranks. The error must have the number `number`.
 void expect_number_of_next_call(Communicator& world, const std::string& number) {
   if (world.rank() == 0) {
     int in = 0;
@@ -125,7 +125,7 @@ void expect_number_of_next_call(Communicator& world, const std::string& number) 
   }
   const Work next = world.barrier();
   const int out = 0;
-  const Work told = world.send(ConstBuffer(&out, 1, DType::i32), 0, 99);  // may fail, too
+  const Work told = world.send(ConstBuffer(&out, 1, DType::i32), 0, 99);  // may fail as well
   EXPECT_NE(std::string(caught([&] { next.wait(); }).what()).find("barrier, call " + number + " on"),
             std::string::npos);
 }
@@ -133,10 +133,10 @@ void expect_number_of_next_call(Communicator& world, const std::string& number) 
 TEST_P(Batches, NeighboursTravelAsOneCall) {
   run([](Communicator& world) {
     List list(world);
-    for (int i = 0; i < 10; ++i) list.add(Kind::allreduce, DType::f32, 100);    // one
-    for (int i = 0; i < 3; ++i) list.add(Kind::allreduce, DType::f64, 1024);    // two of 8 KiB, and one
-    list.add(Kind::barrier, DType::u8, 0);                                      // one
-    for (int i = 0; i < 2; ++i) list.add(Kind::reduce, DType::f32, 2, sum, 0);  // one
+    for (int i = 0; i < 10; ++i) list.add(Kind::allreduce, DType::f32, 100);    // these become one call
+    for (int i = 0; i < 3; ++i) list.add(Kind::allreduce, DType::f64, 1024);    // two become one, the third another
+    list.add(Kind::barrier, DType::u8, 0);                                      // one call
+    for (int i = 0; i < 2; ++i) list.add(Kind::reduce, DType::f32, 2, sum, 0);  // these become one call
     world.launch(std::span(list.calls())).wait();
     expect_number_of_next_call(world, "6");
   });
@@ -159,7 +159,7 @@ TEST_P(Batches, SendsAndReceivesMayBeAnyMix) {
       calls.push_back(call);
     };
     for (int peer = 0; peer < p; ++peer) out[static_cast<std::size_t>(peer)] = me * 100 + peer;
-    for (int step = 0; step < p; ++step) {  // even ranks receive first
+    for (int step = 0; step < p; ++step) {  // even ranks post the receive first, odd ranks the send
       const int to = (me + step) % p, from = (me + p - step) % p;
       if (me % 2 == 0) message(in[static_cast<std::size_t>(from)], false, from, 1);
       message(out[static_cast<std::size_t>(to)], true, to, 1);
@@ -187,11 +187,11 @@ TEST_P(Batches, EndsOfHandlesAndCallbacks) {
     for (int round = 0; round < 20; ++round) {
       List list = list_for(world);
       if (round % 2 == 0) {
-        static_cast<void>(world.launch(std::span(list.calls())));  // which waits
+        static_cast<void>(world.launch(std::span(list.calls())));  // the dropped Work waits
       } else {
         const Work work = world.launch(std::span(list.calls()));
         work.then([&](const Status& status) { told += status.ok() ? 1 : 100; });
-        while (!work.done()) std::this_thread::yield();  // nobody waits: the background thread serves it
+        while (!work.done()) std::this_thread::yield();  // no thread waits, so the background thread makes the progress
       }
     }
     world.barrier().wait();
@@ -229,7 +229,7 @@ TEST_P(Batches, AFailureEndsAll) {
     const Error error = caught([&] { work.wait(); });
     require(error.code() == Code::aborted, error.what());
     require(std::string(error.what()).starts_with("send/recv("), error.what());
-    world.barrier().wait();  // the others go on
+    world.barrier().wait();  // the world still works
   });
 }
 
@@ -244,7 +244,7 @@ TEST_P(Batches, WaitAnyNamesTheOneThatIsDone) {
     require(!wait_any(works, Seconds(0)) && !wait_any(works, Seconds(0.01)), "nothing has come");
     require(!wait_any({}, Seconds(0)), "none of none");
     world.barrier().wait();
-    for (int i = 0; i < count; ++i) {  // one at a time, in an order of the sender's
+    for (int i = 0; i < count; ++i) {  // one message at a time, in an order of the sender's choice
       const int tag = i * 11 % count;
       world.send(ConstBuffer(&tag, 1, DType::i32), next, tag).wait();
       const auto found = wait_any(works, Seconds(60));
@@ -260,11 +260,11 @@ TEST_P(Batches, WaitAnyNamesTheOneThatIsDone) {
     require(wait_any(works, Seconds(0)) == 3u, "so does an empty one, and the first is told");
     for (const Work& work : works)
       if (!work.done()) require(work.cancel(), "the others");
-    world.barrier().wait();  // who has left counts as failed
+    world.barrier().wait();  // a rank must not leave earlier: it would count as failed
   });
 }
 
-// Several threads on some of the same works, while a third one drives.
+// Several threads wait for any of the same works at the same time, of which one makes the progress.
 TEST_P(Batches, SeveralThreadsWaitForAny) {
   run([](Communicator& world) {
     const int me = world.rank();

@@ -1,4 +1,4 @@
-// Meshes and the exchange of boxes over every transport between threads, and the adjoint of the exchange.
+// Meshes, and the exchange of boxes (index ranges of a grid) and its adjoint, between threads over every transport.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -38,7 +38,7 @@ std::vector<Box> read_by(const Tiling& tiling, const Window& window) {
 
 class Boxes : public ::testing::TestWithParam<const char*> {};
 
-// <A x, y> = <x, A' y> over all ranks, exactly; and chunks are slices of the whole.
+// The exchange A and its adjoint A' satisfy <A x, y> = <x, A' y> exactly, and received chunks are slices of the whole.
 TEST_P(Boxes, GoThereAndBackExactly) {
   const std::vector<std::vector<int>> grids{{1, 2}, {2, 2}, {2, 3}, {3, 1}};
   for (const auto& grid : grids) {

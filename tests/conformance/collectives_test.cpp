@@ -1,5 +1,5 @@
-// CommunicatorConformance: every collective, dtype and operator, over every transport, against a
-// sequential reference; results bitwise equal across ranks.
+// CommunicatorConformance: every collective, dtype and operator, over every transport, compared with a sequential
+// reference; results must be bitwise equal on all ranks.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
-  // By rank, for the names that are several hosts with shm inside and tcp between; else empty.
+  // The host of each rank, for parameters that stand for several hosts (shm inside, tcp between them); else empty.
   std::vector<int> hosts() const {
     const std::string name = std::get<0>(GetParam());
     std::vector<int> host;
@@ -28,7 +28,7 @@ class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const
     }
     return host;
   }
-  // A name that is neither hosts nor a transport is a backend, beside our own plans over inproc.
+  // A parameter that names neither hosts nor a transport names a backend, which is tested beside our plans over inproc.
   Settings settings_of(int rank) const {
     const std::string name = std::get<0>(GetParam());
     const std::vector<int> host = hosts();
@@ -36,7 +36,7 @@ class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const
     if (!host.empty()) settings.host_id = "host " + std::to_string(host[static_cast<std::size_t>(rank)]);
     if (name == "racks") settings.rack = host[static_cast<std::size_t>(rank)] % 2 == 0 ? "even" : "odd";
     if (is_backend()) settings.backend = name;
-    settings.lane_bytes = 16 << 10;  // so that lanes are at work at the sizes here
+    settings.lane_bytes = 16 << 10;  // small, so that calls of the tests' sizes are cut into lanes
     return settings;
   }
   void SetUp() override {
@@ -50,7 +50,7 @@ class CommunicatorConformance : public ::testing::TestWithParam<std::tuple<const
     const std::string name = std::get<0>(GetParam());
     return hosts().empty() && std::ranges::none_of(providers(), [&](const Provider* one) { return one->name == name; });
   }
-  // What a call may name here: our algorithms that fit, or the backend's own.
+  // The targets that a call may name here: our algorithms that fit, or the algorithms of the backend.
   std::vector<std::string> targets(Kind kind) const {
     std::vector<std::string> names;
     if (is_backend()) {
@@ -82,7 +82,7 @@ TEST_P(CommunicatorConformance, EveryKindDtypeAndOperator) {
     for (const auto& mine : sums) ASSERT_EQ(mine[i], sums[0][i]) << "ranks differ: " << all[i].text();
 }
 
-// What the selector does not choose here is played as well, on more layouts of hosts, too.
+// Also plays algorithms that the selector would not choose here, and further layouts of hosts.
 class AlgorithmConformance : public CommunicatorConformance {};
 
 TEST_P(AlgorithmConformance, EveryAlgorithm) {

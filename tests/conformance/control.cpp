@@ -14,7 +14,7 @@
 namespace tutti::testing {
 namespace {
 
-/// What a handler was given; it is called one at a time, so nothing guards it but the count.
+/// The messages that a handler received. Handlers run one at a time, so only the count, which others read, is atomic.
 struct Heard {
   std::vector<std::pair<int, std::string>> messages;
   std::atomic<int> inside{0};
@@ -54,7 +54,7 @@ TEST_P(Controls, ReachTheHandlerInTheirOrder) {
     Communicator other = world.dup();
     Heard heard, elsewhere;
     const std::vector<std::string> texts{"", "a", std::string(1008, 'x')};
-    if (world.rank() % 2 == 0) world.on_control(heard.handler());  // the others' handlers find what has come
+    if (world.rank() % 2 == 0) world.on_control(heard.handler());  // odd ranks set theirs later
     for (int to = 0; to < p; ++to) {
       for (const std::string& text : texts) world.control(to, bytes_of(text));
       other.control(to, bytes_of("other"));

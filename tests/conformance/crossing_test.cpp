@@ -1,4 +1,4 @@
-// What hierarchical algorithms send between hosts, counted at the transport of each rank, is what their formulas say.
+// Counts at each rank's transport what hierarchical algorithms send between hosts, and compares it with their formulas.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ const Provider* provider(std::string_view name) {
   return found == providers().end() ? nullptr : *found;
 }
 
-/// A call, and its end.
+/// A call that records how it ended.
 struct Ending final : Call {
   void trouble(const Status& why) override { status = why; }
   void ended(const Status& how) override {
@@ -82,7 +82,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
     rank.meet("the end");
   }
 
-  /// The same by the schedules of all lanes, each of which goes its way.
+  /// Computes the same bytes from the schedules of all lanes; the lanes take different paths (shape.way).
   std::vector<std::size_t> planned_crossing(const Algorithm& algorithm, Shape shape) const {
     const std::size_t piece = piece_ == 0 ? static_cast<std::size_t>(settings_.lane_bytes) : piece_;
     const Lanes lanes = lanes_of(algorithm, shape, sizeof(float), piece);
@@ -120,7 +120,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
     }
     const auto formula = crossing_of(algorithm, shape);
     EXPECT_EQ(total, formula.total * sizeof(float));
-    if (!one_lane) return;  // the formula for one host rounds once for each lane
+    if (!one_lane) return;  // the formula for one host is rounded in each lane
     EXPECT_EQ(std::ranges::max_element(by_host, {}, &std::pair<const int, std::size_t>::second)->second,
               formula.most * sizeof(float));
   }
@@ -137,7 +137,7 @@ TEST_P(Crossing, IsWhatTheFormulasSay) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{1000}}) compare(*algorithm, count, true);
     settings_.lane_bytes = 4 << 10;
     compare(*algorithm, 9001, false);
-    settings_.lane_bytes = 1 << 20;  // more lanes at a time than max_lanes, as they are short
+    settings_.lane_bytes = 1 << 20;  // with short pieces, more lanes than max_lanes run at a time
     piece_ = 2 << 10;
     compare(*algorithm, 9001, false);
     piece_ = 0;

@@ -1,4 +1,4 @@
-// send, recv, sendrecv and shift of device memory, on devices that are none: contents, order, streams, lifetimes,
+// send, recv, sendrecv and shift of device memory, on fake devices: contents, order, streams, lifetimes,
 // failure.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t slice = 16 << 10;  // floats of four slices: 16384
+constexpr std::size_t slice = 16 << 10;  // in bytes; four slices are 16384 floats
 
 Settings small_slices(const std::string& transport) {
   Settings settings = test_settings(transport);
@@ -65,7 +65,7 @@ TEST_P(Exchange, BringsWhatWasSentWhateverItsSize) {
         world.shift(mine.buffer(), mine.buffer(), 1).wait();  // in place
         EXPECT_EQ(mine.read(), ramp(count, (me + n - 1) % n)) << count;
       }
-      // Halves of different sizes, which overlap.
+      // Input and output are the beginning of the same memory, with different sizes.
       const Floats both(gpu, device, ramp(20'000, 0));
       Buffer in = both.buffer(), out = both.buffer();
       in.count = me % 2 == 0 ? 15'000 : 9'000;
@@ -78,7 +78,7 @@ TEST_P(Exchange, BringsWhatWasSentWhateverItsSize) {
     });
 }
 
-// Equal tags match in order though slices of several are under way; other tags do not wait for them.
+// Messages with equal tags match in order, even if slices of several are in flight; other tags do not wait for them.
 TEST_P(Exchange, EqualTagsKeepTheirOrderAndOthersDoNotWait) {
   run_ranks(2, settings(), [&](Communicator& world) {
     const int peer = 1 - world.rank();
@@ -126,7 +126,7 @@ TEST_F(Exchanging, BeginsAfterTheCallersStreamAndAStreamCanWait) {
     data.fill(*mine, static_cast<float>(world.rank()));
     Work work = world.sendrecv(data.buffer(), 1 - world.rank(), got.buffer(), 1 - world.rank(), 0, {.stream = *mine});
     work.wait(*mine);
-    std::atomic<float> seen = -3;  // by a kernel behind that
+    std::atomic<float> seen = -3;  // what a kernel sees that runs behind the call
     gpu.run(*mine, [&, at = reinterpret_cast<const float*>(gpu.seen(got.buffer().data))] { seen = at[19'999]; });
     EXPECT_FALSE(work.done());
     gate->open();
@@ -191,7 +191,7 @@ TEST_F(Exchanging, SaysWhatIsWrong) {
 }
 
 TEST_F(Exchanging, ADeviceThatBreaksEndsItOnBothRanks) {
-  auto& broken = *new FakeAccelerator(2);  // whose threads go on
+  auto& broken = *new FakeAccelerator(2);  // never freed, because its threads still run
   use_accelerator(broken);
   std::atomic<int> failed = 0;
   run_ranks(2, small_slices("shm"), [&](Communicator& world) {
@@ -212,7 +212,7 @@ TEST_F(Exchanging, ADeviceThatBreaksEndsItOnBothRanks) {
   use_fake_accelerator();
 }
 
-/// Until all is gone that calls have let go of so far.
+/// Waits until everything has been released whose release was deferred so far.
 void wait_for_owners() {
   auto last = std::make_shared<int>();
   const std::weak_ptr<int> watched = last;
@@ -220,7 +220,7 @@ void wait_for_owners() {
   EXPECT_TRUE(comes_true([&] { return watched.expired(); }));
 }
 
-/// A call whose copies do not end, and one that has put nothing on a stream, are given up: who is gone then?
+/// Aborts a call whose copies do not end (`stuck`: its memory's owner), and one that has nothing on a stream (`idle`).
 void give_up(FakeAccelerator& slow, const std::string& by, std::weak_ptr<void>& stuck, std::weak_ptr<void>& idle) {
   const bool is_module = by == "nccl" || by == "cudaipc";
   const Settings settings = with_fake_nccl(small_slices("shm"));
@@ -252,7 +252,7 @@ void give_up(FakeAccelerator& slow, const std::string& by, std::weak_ptr<void>& 
   });
 }
 
-// A device whose copies do not end may still use the memory after the failure: what owns it stays.
+// A device whose copies do not end may still use the memory after the failure, so its owner must not be released.
 TEST_F(Exchanging, WhatADeviceMayStillUseIsKeptAfterAFailure) {
   const auto modules = provider_names(Settings());
   for (const std::string by : {"send", "staged", "nccl", "cudaipc"}) {
@@ -284,7 +284,7 @@ TEST_F(Exchanging, AForkedChildLeavesTheDeviceToItsParent) {
     EXPECT_EQ(status, 0) << "the child has destroyed streams or events";
     EXPECT_EQ(gpu.destroyed(), before);
     other.reset();
-    EXPECT_TRUE(comes_true([&] { return gpu.destroyed() > before; }));  // by whoever drives at that moment
+    EXPECT_TRUE(comes_true([&] { return gpu.destroyed() > before; }));  // destroyed by a thread that makes progress
   });
 }
 

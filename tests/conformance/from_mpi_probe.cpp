@@ -15,7 +15,7 @@ namespace {
 
 using tutti::testing::require;
 
-// What the program sends to anybody under any tag must not meet what tutti sends, and the reverse.
+// The program receives from any source with any tag: such a receive must not match messages of tutti, nor the reverse.
 void play(MPI_Comm comm) {
   int rank = 0, size = 0;
   MPI_Comm_rank(comm, &rank);

@@ -1,5 +1,5 @@
-// The gloo backend's contract: calls that do not match, ranks that are gone or never come, cancelled calls, and what is
-// left when it is dropped.
+// The gloo backend's contract: mismatched calls, ranks that have gone or never come, cancelled calls, and what is left
+// after the backend is destroyed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -66,7 +66,7 @@ TEST_F(GlooContract, CallsEndInTheirOrderAndTheBellRings) {
   std::barrier together(3);
   run(3, [&](BackendRank& rank) {
     std::vector<std::vector<float>> data(20, std::vector<float>(3000, 1.0f));
-    if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others sleep meanwhile
+    if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the others sleep until this
     std::vector<Report*> reports;
     for (auto& one : data) reports.push_back(&rank.start(allreduce_of(one), reports.size() % 2 ? "bcube" : "ring"));
     const auto ended = [&]() -> bool {
@@ -91,7 +91,7 @@ TEST_F(GlooContract, CallsThatDoNotMatchNeverMeet) {
     EXPECT_FALSE(rank.until([&, start = Clock::now()] {
       return report.ends > 0 || !report.troubles.empty() || Clock::now() - start > std::chrono::milliseconds(300);
     }) && report.ends > 0);
-    together.arrive_and_wait();  // both wait for what never comes, and nothing was written
+    together.arrive_and_wait();  // both ranks still wait, and nothing was written
     EXPECT_EQ(data, std::vector<float>(data.size(), 1.0f));
     rank.backend->cancel(Status::failure(Code::mismatch, "they do not match"));
     EXPECT_EQ(report.ends, 1);
@@ -105,7 +105,7 @@ TEST_F(GlooContract, CancelEndsWhatWaits) {
     std::barrier together(4);
     run(4, [&](BackendRank& rank) {
       std::vector<float> data(1 << 20, 1.0f), more(10);
-      if (rank.rank() == 3) {  // which never comes
+      if (rank.rank() == 3) {  // rank 3 never makes the calls
         together.arrive_and_wait();
         return;
       }
@@ -127,7 +127,7 @@ TEST_F(GlooContract, CancelEndsWhatWaits) {
 TEST_F(GlooContract, ARankThatIsGoneIsNamed) {
   for (const std::string_view algorithm : provider->algorithms(Kind::allreduce)) {
     std::barrier together(3);
-    std::atomic<bool> given_up = false;  // one of the survivors; it may then be what the other one sees
+    std::atomic<bool> given_up = false;  // a survivor has given up; the other one may then see that instead
     run(3, [&](BackendRank& rank) {
       std::vector<float> data(1 << 20, 1.0f);
       rank.play(allreduce_of(data), algorithm);
@@ -136,7 +136,7 @@ TEST_F(GlooContract, ARankThatIsGoneIsNamed) {
       if (rank.rank() == 1) return together.arrive_and_wait();
       Report& report = rank.start(allreduce_of(data), algorithm);
       EXPECT_TRUE(rank.until([&] { return report.ends > 0 || !report.troubles.empty(); }));
-      EXPECT_EQ(report.ends, 0);  // until it is cancelled
+      EXPECT_EQ(report.ends, 0);  // a call ends only when it is cancelled
       EXPECT_EQ(report.troubles.size(), 1u);
       if (!report.troubles.empty()) {
         const Cause& why = report.troubles.front().cause();
@@ -154,7 +154,7 @@ TEST_F(GlooContract, ARankThatIsGoneIsNamed) {
   }
 }
 
-// What the first of two ranks is told, whose other one never comes.
+// Returns the error of the first of two ranks if the second one never comes.
 Error refusal(const Provider& provider, const Settings& settings, double seconds) {
   const std::shared_ptr<Store> store = make_local_store();
   Group group;
@@ -207,23 +207,23 @@ std::set<int> inherited_sockets() {
 }
 
 TEST_F(GlooContract, StartedProgramsDoNotInheritConnections) {
-  const std::set<int> before = inherited_sockets();  // the test's own
+  const std::set<int> before = inherited_sockets();  // sockets of the test process itself
   std::barrier together(3);
   run(3, [&](BackendRank& rank) {
     together.arrive_and_wait();
-    EXPECT_TRUE(rank.rank() != 0 || inherited_sockets() == before);  // one looks, while nobody opens anything
+    EXPECT_TRUE(rank.rank() != 0 || inherited_sockets() == before);  // only rank 0 looks, while no rank opens anything
     together.arrive_and_wait();
   });
 }
 
 TEST_F(GlooContract, NothingIsLeftBehind) {
   const auto once = [&] {
-    std::atomic<bool> heard{false};  // by a rank that awaits rank 0; another may await only that one
+    std::atomic<bool> heard{false};  // by a rank that waits for rank 0; the other may wait for that rank alone
     run(3, [&](BackendRank& rank) {
       std::vector<float> data(1000, 1.0f);
       rank.play(allreduce_of(data));
       Report& report = rank.start(allreduce_of(data));
-      if (rank.rank() == 0) return rank.backend.reset();  // with a call under way
+      if (rank.rank() == 0) return rank.backend.reset();  // leaves while a call is in flight
       EXPECT_TRUE(rank.until([&] { return heard || report.ends > 0 || !report.troubles.empty(); }));
       heard = true;
       rank.backend->cancel(Status::failure(Code::aborted, "enough"));
@@ -232,7 +232,7 @@ TEST_F(GlooContract, NothingIsLeftBehind) {
   once();
   const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
   for (int i = 0; i < 5; ++i) once();
-  // A thread that was joined may be listed a moment longer; the first reading may have counted such a one, too.
+  // A joined thread may be listed for a moment longer, even in the first reading.
   EXPECT_TRUE(comes_true([&] { return entries_of("/proc/self/fd") <= descriptors; }));
   EXPECT_TRUE(comes_true([&] { return entries_of("/proc/self/task") <= threads; }));
 }

@@ -1,4 +1,4 @@
-// The gloo backend by itself: what is its own (see backend_conformance.cpp).
+// Tests specific to the gloo backend; backend_conformance.cpp has the tests for all backends.
 #include <gtest/gtest.h>
 
 #include "tests/support/backend_ranks.hpp"
@@ -8,7 +8,7 @@
 namespace tutti::testing {
 namespace {
 
-/// Calls by one algorithm.
+/// A rank that makes all calls by one algorithm.
 class By final : public DeviceRank {
  public:
   By(BackendRank& rank, std::string_view algorithm) : rank_(rank), algorithm_(algorithm) {}

@@ -1,4 +1,4 @@
-// Gloo as a backend of communicators: who gets which call, groups, and ranks that disagree or leave.
+// Gloo as a backend of communicators: which calls it gets, groups, and ranks that disagree or leave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Collective shaped(Kind kind, DType dtype, Op op, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const bool blocked_in = kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
   const bool blocked_out = kind == Kind::allgather || kind == Kind::gather || kind == Kind::alltoall;
-  static std::byte in[800], out[800];  // looked at by nobody
+  static std::byte in[800], out[800];  // their contents are never used
   Collective call;
   call.kind = kind;
   call.op.op = op;
@@ -122,7 +122,7 @@ TEST_F(GlooWorld, GroupsThatAreDroppedLeaveNothing) {
       group->allreduce(1.0f).wait();
       group.reset();
       world.barrier().wait();
-      world.barrier().wait();  // whatever is let go of under the token is
+      world.barrier().wait();  // what was dropped while the context was locked is freed by now
     };
     turn();
     together.arrive_and_wait();
@@ -130,7 +130,7 @@ TEST_F(GlooWorld, GroupsThatAreDroppedLeaveNothing) {
     together.arrive_and_wait();
     for (int i = 0; i < 10; ++i) turn();
     together.arrive_and_wait();
-    // What is dropped goes when a context next looks, which may be a second later.
+    // Dropped objects are freed the next time a context makes progress, up to a second later.
     const auto gone = [&] {
       return entries_of("/proc/self/fd") <= descriptors + 3 * 8 && entries_of("/proc/self/task") <= threads + 3 * 2;
     };

@@ -1,5 +1,5 @@
-// The end of a communicator that has memory of a device: freeing waits for the device's streams, and one of them may
-// wait at a gate for a call of another communicator, which gets on only while somebody makes progress.
+// The end of a communicator with device memory. Freeing the memory waits for the device's streams; one of them may wait
+// for a call of another communicator, which gets on only while some thread makes progress.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ TEST_P(LettingGo, OfMemoryWaitsForNobodysProgress) {
     std::optional<Communicator> other = world.dup();
     const Floats data(gpu, 0, std::vector<float>(5'000, 1));
     if (sends)
-      other->shift(data.buffer(), data.buffer()).wait();  // in place: with a scratch on the device
+      other->shift(data.buffer(), data.buffer()).wait();  // in place, so it needs scratch memory on the device
     else
       other->allreduce(data.buffer()).wait();
     world.barrier().wait();

@@ -1,5 +1,5 @@
-// A thousand groups made and dropped leave memory, descriptors, mappings and threads as they were; hundreds at a time
-// hold little.
+// Memory, descriptors, mappings and threads do not grow when a thousand groups are made and dropped. Hundreds of groups
+// at a time hold little.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace tutti::testing {
 namespace {
 
-/// What this process holds.
+/// The resources that this process holds.
 struct Holdings {
   std::size_t heap = 0, descriptors = 0, shared = 0, threads = 0, segments = 0;
 };
@@ -35,14 +35,14 @@ Holdings holdings() {
   return now;
 }
 
-// One of each sort, used.
+// Makes a group of one of the eight sorts, uses it, and drops it.
 void come_and_go(Communicator& world, int i) {
   const auto use = [](std::optional<Communicator> group) {
     if (group && group->allreduce(1).wait() != group->size()) throw std::runtime_error("a sum in a group");
   };
   const std::vector<int> even{2, 0};
   switch (i % 8) {
-    case 7: return world.rank() % 2 == 0 ? use(world.group(even, "even")) : void();  // the others take no part
+    case 7: return world.rank() % 2 == 0 ? use(world.group(even, "even")) : void();  // odd ranks take no part
     case 0: return use(world.split(world.rank() % 2));
     case 1: return use(world.split_by(std::to_string(i * (world.rank() / 2))));
     case 2: return use(world.subgroup(even));
@@ -53,7 +53,7 @@ void come_and_go(Communicator& world, int i) {
   }
 }
 
-// All pairs have exchanged messages, over whatever connects them.
+// Exchanges messages between all pairs of ranks, so that later calls open no connections.
 void meet_all(Communicator& world) {
   std::vector<int> to_all(static_cast<std::size_t>(world.size())), of_all(to_all.size());
   world.alltoall(std::span<const int>(to_all), std::span<int>(of_all), {.algorithm = "planned"}).wait();
@@ -80,14 +80,14 @@ TEST_P(ManyGroups, LeaveNothingBehind) {
         };
         const auto many = [&](int one_by_one) {
           for (int i = 0; i < one_by_one; ++i) come_and_go(world, i);
-          std::vector<Communicator> alive;  // and at a time
+          std::vector<Communicator> alive;  // then many groups at a time
           for (int i = 0; i < 100; ++i) alive.push_back(i % 2 == 0 ? world.node() : world.dup());
           for (Communicator& one : alive) one.barrier().wait();
           alive.clear();
           for (int i = 0; i < 8; ++i) come_and_go(world, i);
         };
         meet_all(world);
-        many(210);  // pools and tables grow to what they need
+        many(210);  // lets pools and tables grow to their final size
         look(before);
         many(groups);
         look(after);
@@ -95,13 +95,13 @@ TEST_P(ManyGroups, LeaveNothingBehind) {
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_EQ(after.threads, before.threads);
   EXPECT_EQ(after.shared, before.shared);
-  // Some of what was dropped last may not have been missed by all yet, and is used again by what comes.
+  // Ranks may not yet know of the last groups that were dropped, whose memory is then reused a little later.
   EXPECT_LE(after.segments, before.segments + 512 * 1024);
-  // Spare objects and the tables of ended groups vary by some ten kilobytes; a pointer left of each would be more.
+  // Spare objects and the tables of ended groups vary by some ten kilobytes. One pointer left per group would be more.
   EXPECT_LT(after.heap, before.heap + groups * size * sizeof(void*)) << "something is left of each group";
 }
 
-// What a group holds before its first large call, and what large calls of all of them leave.
+// Measures what groups hold before their first large call, and after large calls of all groups.
 TEST(ManyGroupsAlive, HoldLittle) {
   constexpr int size = 4;
   constexpr std::size_t groups = 300, kib = 1024;
@@ -133,7 +133,7 @@ TEST(ManyGroupsAlive, HoldLittle) {
     EXPECT_LE(each(made.heap, none.heap), 8 * kib);
     EXPECT_EQ(made.segments, none.segments) << "a slab is taken by the first call";
     EXPECT_LE(each(small.heap, none.heap) + each(small.segments, none.segments), 16 * kib);
-    // A rank's rooms are few: 8 of 256 KiB and 8 of 512 KiB, and as many may be on their way.
+    // A rank has few buffers for large calls: 8 of 256 KiB, 8 of 512 KiB, and as many that are changing owners.
     EXPECT_LE(used.segments, small.segments + size * 2 * 8 * 768 * kib);
     EXPECT_EQ(made.descriptors, none.descriptors);
     EXPECT_EQ(used.shared, none.shared);

@@ -1,4 +1,4 @@
-// The nccl backend by itself, over a fake NCCL and a fake accelerator: what is its own (see backend_conformance.cpp).
+// Tests of the nccl backend alone, over a fake NCCL and accelerator; backend_conformance.cpp tests all backends.
 #include <gtest/gtest.h>
 
 #include "tests/support/backend_ranks.hpp"
@@ -47,18 +47,18 @@ TEST_F(Nccl, LaunchesThatTakeALittleAreWaitedFor) {
   ::unsetenv("FAKE_NCCL_SLOW_LAUNCH");
 }
 
-// Memory of a device cannot be freed while one of its streams waits for the host; nor need it: the next one has it.
+// Device memory cannot be freed while a stream waits for the host, so scratch is kept and used by the next call.
 TEST_F(Nccl, AnAlltoallInPlaceEndsWhileAStreamIsHeld) {
   FakeAccelerator& gpus = use_fake_gpus();
   std::size_t taken = 0;
   for (int turn = 0; turn < 2; ++turn) {
-    if (turn == 1) ::setenv("FAKE_NCCL_SLOW_LAUNCH", "1", 1);  // no piece is asked for before the last is launched
+    if (turn == 1) ::setenv("FAKE_NCCL_SLOW_LAUNCH", "1", 1);  // launches are slow: pieces follow one another
     run(2, [&](BackendRank& rank) {
       const int me = rank.rank();
       const auto block = [](std::size_t count, int from, int to) {
         return random_data(DType::f32, count, static_cast<std::uint64_t>(10 * from + to));
       };
-      for (const std::size_t count : {std::size_t{100}, std::size_t{2'500'000}}) {  // the latter in two pieces
+      for (const std::size_t count : {std::size_t{100}, std::size_t{2'500'000}}) {  // the larger count takes two pieces
         Data in = block(count, me, 0), out = block(count, 0, me);
         const Data more = block(count, me, 1), theirs = block(count, 1, me);
         in.insert(in.end(), more.begin(), more.end());

@@ -88,7 +88,7 @@ TEST_P(ParameterServers, TellsVersionsAndSettings) {
   });
 }
 
-// A version that the caller gives counts, whether or not its handle of the buffer has read anything, also after load().
+// A version given by the caller counts, also after load(), and even if its handle of the buffer has read nothing.
 TEST_P(ParameterServers, CountsTheVersionThatIsGiven) {
   run([](Communicator& world) {
     const auto p = static_cast<std::size_t>(world.size());
@@ -98,7 +98,7 @@ TEST_P(ParameterServers, CountsTheVersionThatIsGiven) {
     ParameterServer server(world, {.rules = {{"tell", tell}}});
     std::vector<double> none(p), told(p);
     const auto staleness_of = [&](std::uint64_t version) {
-      const Parameters fresh = server.open("v", p, DType::f64);  // which has read nothing
+      const Parameters fresh = server.open("v", p, DType::f64);  // this handle has not read the buffer
       fresh.push("tell", none, {.meta = {.version = version}}).wait();
       fresh.pull(told).wait();
       return told;
@@ -116,7 +116,7 @@ TEST_P(ParameterServers, CountsTheVersionThatIsGiven) {
   });
 }
 
-// A dump tells a rule with a state which of its pushes wait in a round. They are part of the dump, and applied once.
+// A rule with a quorum of 2 has one push that waits for a second one. A dump has that push, and load() applies it once.
 TEST_P(ParameterServers, DumpsWhatWaitsInARound) {
   if (size() == 1) GTEST_SKIP() << "two ranks at least";
   run([](Communicator& world) {
@@ -147,7 +147,7 @@ TEST_P(ParameterServers, DumpsWhatWaitsInARound) {
     world.barrier().wait();
     if (world.rank() == 0) {
       const std::vector<std::byte> dump = server.dump();
-      w.push("pair", five).wait();  // so that nobody waits any more
+      w.push("pair", five).wait();  // completes the round, so that no push waits
       server.load(dump);
       require(waited.worker == last && loaded.worker == last && loaded.steps == 7, "whose it is");
     }
@@ -204,7 +204,7 @@ TEST_P(ParameterServers, RulesOfTheUser) {
                           .quorum = p};
     ParameterServer server(world, {.rules = {{"mean", mean}}});
     Parameters w = server.open("w", 70'000, DType::f32);
-    world.barrier().wait();  // all ranks have opened it, so rounds wait for all
+    world.barrier().wait();  // once all ranks have opened it, each round waits for all
     for (int round = 0; round < 5; ++round) {
       Floats data(w.count(), number(world.rank() + round));
       const Request request = w.push_pull("mean", data, data);  // `into` is the same memory as the data
@@ -226,7 +226,7 @@ TEST_P(ParameterServers, BoundedStalenessIsLockstep) {
       w.push_pull("add", one, got).wait();
       require(got[0] >= number(round * p) && got[0] <= number(round * p + p - 1), "nobody is two rounds ahead");
     }
-    server.leave();  // at any time, as the others do not wait for it
+    server.leave();  // a server may leave at any time: the others do not wait for it
     require(caught([&] { w.pull(got).wait(); }).code() == Code::invalid, "it has left");
     require(server.join().empty(), "no settings");
     w = server.open("w", 3, DType::f32, {.staleness = 0});
@@ -294,7 +294,7 @@ TEST_P(ParameterServers, WaitsForWhicheverIsDone) {
 
 TEST_P(ParameterServers, MakesAndFreesThousandsOfBuffers) {
   const std::string transport = std::get<0>(GetParam());
-  const bool in_full = size() == 2 && transport == "shm" && !thinned;  // fewer elsewhere, to save time
+  const bool in_full = size() == 2 && transport == "shm" && !thinned;  // fewer in other cases, to save time
   const int count = in_full ? 10'000 : 300;
   run([count](Communicator& world) {
     ParameterServer server(world, {});

@@ -1,4 +1,4 @@
-// Races on purpose: threads, overlapping groups, unmatched and overtaking messages, every handle's end.
+// Deliberate races: threads, overlapping groups, unmatched and overtaking messages, every way to end a handle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Races : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// Every rank has 4 threads; each group is used by one thread at a time, in an order of its own.
+// Every rank has 4 threads. Each group is used by one thread at a time, in an order that differs between ranks.
 TEST_P(Races, FourThreadsOnFourOverlappingGroups) {
   run(4, [](Communicator& world) {
     const std::vector<std::vector<int>> lists = {{0, 1, 2, 3}, {0, 1, 2}, {1, 2, 3}, {3, 0}};
@@ -62,8 +62,8 @@ TEST_P(Races, FourThreadsOnFourOverlappingGroups) {
   });
 }
 
-// Rows, columns, leaders and the world at once, each from a thread of its own. Every message would find a taker in
-// another group, if groups could be mixed up.
+// Groups of nodes, columns and leaders, and the world, are used at once, each by a thread of its own. If groups could
+// be mixed up, every message would match a receive in another group.
 TEST_P(Races, ThreadsOnTheWorldItsNodesColumnsAndLeaders) {
   run(6, [](Communicator& world) {
     std::vector<Communicator> groups{world.dup(), world.node(), world.across(),
@@ -76,7 +76,7 @@ TEST_P(Races, ThreadsOnTheWorldItsNodesColumnsAndLeaders) {
         Communicator& group = groups[g];
         std::mt19937 random(static_cast<unsigned>(world.rank() * 10) + static_cast<unsigned>(g));
         for (int i = 0; i < 40; ++i) {
-          const auto mark = static_cast<std::int64_t>(g) * 1000 + i;  // of the group and the round
+          const auto mark = static_cast<std::int64_t>(g) * 1000 + i;  // identifies the group and the round
           std::vector<std::int64_t> sum(1 + static_cast<std::size_t>(i) * 53, mark);
           std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()) * 8, -1);
           const std::vector<std::int64_t> mine(8, mark * 100 + group.rank());
@@ -132,7 +132,7 @@ TEST_P(Races, AThousandUnmatchedSends) {
     for (int i = 0; i < n; ++i) data.emplace_back(1 + static_cast<std::size_t>(i) % 700, world.rank() == 0 ? i : -1);
     if (world.rank() == 0)
       for (int i = 0; i < n; ++i) works.push_back(world.send(data[static_cast<std::size_t>(i)], 1, i));
-    world.barrier().wait();  // passes while all of them are unmatched
+    world.barrier().wait();  // must not wait for the messages, which are unmatched
     if (world.rank() == 1)
       for (int i = n - 1; i >= 0; --i) works.push_back(world.recv(data[static_cast<std::size_t>(i)], 0, i));
     for (const Work& work : works) work.wait();
@@ -160,9 +160,9 @@ TEST_P(Races, TwoHundredInFlightWaitedForInAnyOrder) {
 TEST_P(Races, HandlesEndInEveryWay) {
   run(2, [](Communicator& world) {
     std::vector<float> data(200'000, 1.0f);
-    { [[maybe_unused]] Work dropped = world.allreduce(data); }  // waits: the memory is ours
+    { [[maybe_unused]] Work dropped = world.allreduce(data); }  // waits, because the program owns the memory
     require(data.front() == 2.0f && data.back() == 2.0f, "a dropped handle waits");
-    { [[maybe_unused]] auto detached = world.allreduce(1); }  // the library's memory: detaches
+    { [[maybe_unused]] auto detached = world.allreduce(1); }  // does not wait: the library owns the memory
     std::atomic<int> called{0};
     Work work = world.allreduce(data);
     work.then([&](const Status& status) { called += status.ok() ? 1 : 100; });
@@ -179,7 +179,7 @@ TEST_P(Races, HandlesEndInEveryWay) {
   });
 }
 
-// Nobody waits: the background thread does the work.
+// No thread waits for these calls: the background thread must complete them.
 TEST_P(Races, WorkThatNobodyWaitsForIsDone) {
   run(3, [](Communicator& world) {
     std::vector<float> data(300'000, 1.0f);
@@ -210,7 +210,7 @@ TEST_P(Races, AnUnwindingHandleAbortsOnAllRanks) {
   EXPECT_EQ(aborted, 2);
 }
 
-// The news of a failure may reach a rank before the split that it is about has returned there.
+// A group that one rank aborts at once: others may learn of the failure before their split() has returned.
 TEST_P(Races, AGroupThatFailsAtOnceFailsOnAllRanks) {
   std::atomic<int> aborted{0};
   run(3, [&](Communicator& world) {
@@ -218,7 +218,7 @@ TEST_P(Races, AGroupThatFailsAtOnceFailsOnAllRanks) {
       auto group = world.split(0);
       if (world.rank() == 0) group->abort("to see whether it is heard");
       try {
-        while (true) group->barrier().wait();  // one that had ended already does not fail
+        while (true) group->barrier().wait();  // repeated, because barriers that ended before the abort succeed
       } catch (const Error& error) {
         if (error.code() == Code::aborted && error.culprit() == 0) ++aborted;
       }
@@ -242,7 +242,7 @@ TEST_P(Races, FullVerificationFindsWhatSizesDoNotShow) {
         try {
           world.allreduce(data, world.rank() == 1 ? max : min).wait();
         } catch (const Error& error) {
-          if (error.code() == Code::mismatch && std::ranges::count(data, 3) == 100) ++found;  // nothing was touched
+          if (error.code() == Code::mismatch && std::ranges::count(data, 3) == 100) ++found;  // the call wrote nothing
         }
       });
   EXPECT_EQ(found, 3);
@@ -276,7 +276,7 @@ TEST(Arguments, AreRefusedWithOneLine) {
   });
 }
 
-// At the call, whichever half is wrong, and nothing is under way afterwards.
+// A wrong peer of either half is refused by the call itself, and nothing is in flight afterwards.
 TEST(Arguments, APeerThatIsNoRankIsRefusedAndHarmsNobody) {
   run_ranks(2, test_settings("inproc"), [](Communicator& world) {
     const int me = world.rank();
@@ -290,7 +290,7 @@ TEST(Arguments, APeerThatIsNoRankIsRefusedAndHarmsNobody) {
       EXPECT_EQ(refusal([&] { static_cast<void>(world.sendrecv(out, peer, in, me)); }), "sendrecv: " + wrong);
       EXPECT_EQ(refusal([&] { static_cast<void>(world.sendrecv(out, me, in, peer)); }), "sendrecv: " + wrong);
     }
-    Collective nobody;  // by value, where -1 leaves a half out
+    Collective nobody;  // in a Collective, peer -1 means that this half is left out
     nobody.kind = Kind::send;
     EXPECT_EQ(refusal([&] { static_cast<void>(world.launch(nobody)); }),
               "send: it has neither a rank to send to nor one to receive from");
@@ -306,7 +306,7 @@ TEST(Arguments, APeerThatIsNoRankIsRefusedAndHarmsNobody) {
 TEST(Arguments, AnAlgorithmThatDoesNotFitIsRefusedAndHarmsNobody) {
   run_ranks(3, test_settings("inproc"), [](Communicator& world) {
     std::vector<float> one(1, static_cast<float>(world.rank())), all(3);
-    if (world.rank() == 1) {  // one rank's mistake: its later calls still match the others'
+    if (world.rank() == 1) {  // only rank 1 makes these mistakes; its later calls still match
       EXPECT_THROW(world.allgather(one, all, {.algorithm = "recursive_doubling"}).wait(), Error);
       EXPECT_THROW(world.allreduce(one, sum, {.algorithm = "magic"}).wait(), Error);
       EXPECT_THROW(world.send(one, 0, -1).wait(), Error);

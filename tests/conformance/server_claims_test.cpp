@@ -1,4 +1,4 @@
-// Workers that ask the parameter server for what cannot be: the worker is told, the server lives and serves the others.
+// Workers send impossible requests to the parameter server: the worker gets an error, and the server serves the others.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -82,15 +82,15 @@ constexpr Case cases[] = {
     {"alltoall", 64 << 10, false, [](auto& world, auto in, auto out) { world.alltoall(in, out).wait(); }},
 };
 
-/// What a rank saw of the calls that had to be repeated.
+/// The results of one rank's attempts at a call.
 struct Seen {
-  int asked = -1;           ///< the last system call
-  int tries = 0, busy = 0;  ///< in vain; with more threads that want a core than there are
+  int asked = -1;           ///< number of the last system call that was made
+  int tries = 0, busy = 0;  ///< failed attempts; of these, with more runnable threads than cores
 };
 
 /// Returns true once `in_a_row` calls have completed without a system call on any rank.
 bool goes_without(Communicator& world, const std::function<void()>& call, int in_a_row, Seen& so_far) {
-  constexpr int tries = 300;  // while a rank is preempted, the others yield or sleep
+  constexpr int tries = 300;  // many, because ranks yield or sleep while another one is preempted
   for (int i = 0; i < 50; ++i) call();
   for (int i = 0; i < tries; ++i) {
     world.barrier().wait();
@@ -119,11 +119,11 @@ TEST(ShmSystemCalls, NothingIsAskedOfTheKernelWhileNobodySleeps) {
       Data ordinary(count);
       auto allocated = world.allocate<float>(count);
       const std::span<float> out = one.allocated ? std::span<float>(allocated) : std::span<float>(ordinary);
-      const int in_a_row = one.bytes < 1 << 20 ? 20 : 5;  // in less time than a rank keeps its core in a busy minute
+      const int in_a_row = one.bytes < 1 << 20 ? 20 : 5;  // few enough to take less than one time slice
       Seen seen_here;
       const bool goes = goes_without(
           world, [&] { one.call(world, in, out); }, in_a_row, seen_here);
-      // Beside other programs ranks sleep, and are woken, in every call.
+      // If other programs use the cores, ranks sleep and are woken in every call. The test is then skipped.
       if (world.allreduce(goes || 4 * seen_here.busy < seen_here.tries ? 0 : 1, max).wait() == 1) {
         if (world.rank() == 0) skipped = "other programs use the cores, so ranks sleep";
         break;

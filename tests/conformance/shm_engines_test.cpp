@@ -1,4 +1,4 @@
-// The engines of shm: correct results, bitwise the same from all engines and for all kinds of buffers.
+// The engines (algorithms) of shm: correct results, bitwise the same from all engines and for all kinds of buffers.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ std::vector<std::string> engines(Kind kind) {
   return names;
 }
 
-// The ranks with shared buffers, for each case. Only these two engines depend on that.
+// The ranks with shared buffers, for each case. Only the two engines named here depend on shared buffers.
 std::vector<std::uint64_t> buffers_for(const std::string& engine) {
   if (engine == "shm/zero_copy" || engine == "shm/cma") return {everybody, everybody ^ 1u};
   return {nobody};
@@ -105,7 +105,7 @@ TEST(ShmLarge, GivesTheSameBits) {
   });
 }
 
-// Calls of many sizes in flight on two communicators, waited for in different orders. Their v-forms do not run on shm.
+// Calls of many sizes in flight on two communicators, waited for in different orders. shm makes all but the v-forms.
 void mix(const Settings& settings, int p) {
   run_ranks(p, settings, [&](Communicator& world) {
     Communicator other = world.dup();
@@ -114,7 +114,7 @@ void mix(const Settings& settings, int p) {
       std::vector<Work> works;
       for (std::size_t i = 0; i < 9; ++i) {
         const auto kind = static_cast<Kind>((round + i) % static_cast<std::size_t>(Kind::barrier));
-        const std::size_t pieces = i == 7 ? 9 : 1;  // many rounds or few: different parts of the slots
+        const std::size_t pieces = i == 7 ? 9 : 1;  // calls of many or few rounds use different parts of the slots
         const std::size_t count = 1 + pieces * ((round * 7919 + i * i * 2711) % (thinned ? 9'000 : 40'000));
         const bool variable = i == 4 && kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast;
         const Case c{kind,       DType::i32, tutti::sum,     count, static_cast<int>(i) % p,

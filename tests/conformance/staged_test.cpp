@@ -1,4 +1,4 @@
-// Calls on device memory by way of the host, on devices that are none: results, order of streams, lifetimes, failure.
+// Calls on device memory by way of the host, on fake devices: results, order of streams, lifetimes, failure.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 Settings small_slices(const std::string& transport) {
   Settings settings = test_settings(transport);
-  settings.stage_bytes = 4 << 10;  // so that a call takes several
+  settings.stage_bytes = 4 << 10;  // so that a call takes several slices
   settings.lane_bytes = 1 << 10;
   return settings;
 }
@@ -69,12 +69,12 @@ TEST_F(Staged, BeginsAfterTheCallersStreamAndLetsItGoOnWithoutTheHost) {
   run_ranks(3, small_slices("shm"), [&](Communicator& world) {
     const Owned<Stream> mine(gpu, gpu.make_stream(0));
     const Floats data(gpu, 0, std::vector<float>(4000, -1));
-    auto gate = gpu.hold(*mine);  // the kernel has not run when the call is made, nor when its caller waits
+    auto gate = gpu.hold(*mine);  // holds the kernel until both calls have been made and waited for
     gpu.delay(*mine, 50ms);
     data.fill(*mine, 2);
     Work work = world.allreduce(data.buffer(), sum, {.stream = *mine});
     work.wait(*mine);
-    data.fill(*mine, 0.5f);  // a later kernel
+    data.fill(*mine, 0.5f);  // a kernel that runs after the first call
     Work again = world.allreduce(data.buffer(), prod, {.stream = *mine});
     again.wait(*mine);
     EXPECT_FALSE(work.done()) << "the host got here although the first kernel has not run";
@@ -89,12 +89,12 @@ TEST_F(Staged, BeginsAfterTheCallersStreamAndLetsItGoOnWithoutTheHost) {
 TEST_F(Staged, AStreamThatJoinsSeesTheResult) {
   run_ranks(2, small_slices("tcp"), [&](Communicator& world) {
     const Owned<Stream> a(gpu, gpu.make_stream(0)), b(gpu, gpu.make_stream(1));
-    const Floats data(gpu, 0, std::vector<float>(1500));  // freeing it would wait for the other rank's streams
+    const Floats data(gpu, 0, std::vector<float>(1500));  // allocated once: freeing would wait for other streams
     for (int round = 0; round < 30; ++round) {
       data.fill(*a, 1);
       Work work = world.allreduce(data.buffer(), sum, {.stream = *a});
       if (round % 3 == 1) world.barrier().wait();
-      work.wait(*b);  // before, while, or after the last copy is on its stream
+      work.wait(*b);  // before, while, or after the last copy is put on its stream
       EXPECT_EQ(data.read(*b), std::vector<float>(1500, 2)) << round;
       work.wait();
       work.wait(*b);
@@ -107,14 +107,14 @@ TEST_F(Staged, KeepsTheMemoryUntilTheWorkIsDone) {
     Floats data(gpu, 0, std::vector<float>(3000, 1));
     const Buffer buffer = data.buffer();
     const Owned<Stream> mine(gpu, gpu.make_stream(0));
-    world.barrier().wait();  // the copies of both ranks are over
+    world.barrier().wait();  // no copies are in flight on either rank
     auto gate = gpu.hold(*mine);
     std::weak_ptr<void> watched;
     {
       std::shared_ptr<void> owner = data.take();
       watched = owner;
       Work dropped = world.allreduce(buffer, sum, {.stream = *mine, .keep = std::move(owner)});
-    }  // returns, although nothing has moved
+    }  // the destructor returns, although nothing has moved
     EXPECT_FALSE(watched.expired());
     world.barrier().wait();
     gate->open();
@@ -141,10 +141,10 @@ TEST_F(Staged, TakesTheSamePinnedMemoryForCallsOfAnySize) {
   EXPECT_EQ(gpu.pinned_bytes(), before);
 }
 
-// In place with other counts out than in: what is still to be sent must not be overwritten.
+// In place with different counts for input and output: blocks that are still to be sent must not be overwritten.
 TEST_F(Staged, AlltoallvInPlaceMovesBlocksAbout) {
   run_ranks(2, small_slices("shm"), [&](Communicator& world) {
-    const bool first = world.rank() == 0;  // which gives 9000 and gets 5000
+    const bool first = world.rank() == 0;  // rank 0 gives 9000 elements and gets 5000
     const std::vector<std::size_t> in{first ? 10u : 5000u, first ? 9000u : 10u};
     const std::vector<std::size_t> out{first ? 10u : 9000u, first ? 5000u : 10u};
     std::vector<float> values(9010);
@@ -185,7 +185,7 @@ TEST_F(Staged, SaysWhatIsWrong) {
 }
 
 TEST_F(Staged, ADeviceThatBreaksEndsTheCallOnAllRanks) {
-  auto& broken = *new FakeAccelerator(2);  // whose threads go on
+  auto& broken = *new FakeAccelerator(2);  // never freed, because its threads still run
   use_accelerator(broken);
   std::atomic<int> failed = 0;
   run_ranks(2, small_slices("shm"), [&](Communicator& world) {

@@ -1,4 +1,4 @@
-// TransportConformance: what tutti/provider/transport.hpp promises, asked of every provider.
+// TransportConformance: tests what tutti/provider/transport.hpp promises, on every provider.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -125,7 +125,7 @@ TEST_P(TransportConformance, folds_what_it_receives) {
 TEST_P(TransportConformance, random_traffic_in_many_lanes) {
   run(4, [](Rank& me) {
     constexpr std::size_t per_pair = 60;
-    const auto plan = [](int from, int to) {  // what `from` sends `to`, in order; both know it
+    const auto plan = [](int from, int to) {  // messages from one rank to another, in order, the same on both
       std::mt19937 random(static_cast<unsigned>(from * 10 + to));
       std::vector<std::pair<Tag, std::size_t>> messages;
       for (std::size_t i = 0; i < per_pair; ++i) {
@@ -183,7 +183,7 @@ TEST_P(TransportConformance, a_sleeper_is_woken_and_not_kept_awake) {
         const int wakes = me.until_asleep([&] { return sent.done() && received.done(); }, "a message, asleep");
         EXPECT_TRUE(sent.ok() && received.ok());
         EXPECT_TRUE(same(in, out));
-        // Each packet may wake it, once where it is sent and once where it arrives; without sleep it would be 100,000s.
+        // Each packet may wake the rank when it is sent and when it arrives; polls would be 100,000s.
         EXPECT_LT(wakes, 500 + static_cast<int>(2 * bytes / 1024)) << "it hardly slept";
       }
       me.transport->control(me.next(), std::as_bytes(std::span("hello")));
@@ -271,7 +271,7 @@ TEST_P(TransportConformance, a_rank_that_left_is_lost_only_to_those_who_need_it)
   run(4, [](Rank& me) {
     const Block out = pattern(100, 1);
     Block in(100), late(100);
-    me.send(me.next(), tag(1), out);  // opens the streams in use
+    me.send(me.next(), tag(1), out);  // opens the streams that are used below
     me.finish(me.recv(me.prev(), tag(1), in), "a message");
     if (me.rank() == 0) {
       me.finish(me.send(1, tag(2), out), "a last message");
@@ -292,7 +292,7 @@ TEST_P(TransportConformance, a_rank_that_left_is_lost_only_to_those_who_need_it)
       me.until([&] { return sent.done(); }, "word that rank 0 has ended");
       EXPECT_EQ(sent.status.code(), Code::peer_lost);
     }
-    const int after[] = {0, 2, 3, 1};  // the ring goes on without rank 0
+    const int after[] = {0, 2, 3, 1};  // the next rank in a ring without rank 0
     Outcome& sent = me.send(after[index(me.rank())], tag(5), out);
     me.finish(me.recv(me.rank() == 1 ? 3 : me.rank() - 1, tag(5), in), "the ring without rank 0");
     me.finish(sent, "the ring without rank 0");

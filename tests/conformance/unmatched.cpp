@@ -1,5 +1,5 @@
-// TransportConformance, continued: messages that nobody has asked for are told of, and recvs that nothing has come for
-// are taken back.
+// TransportConformance, continued: messages without a matching recv are reported, and recvs without a matching message
+// are cancelled.
 #include "tests/support/every_way.hpp"
 
 namespace tutti {

@@ -1,11 +1,11 @@
-// What the conformance suite asks of a communicator, for ranks that are processes: started by a launcher, settings from
-// the environment.
+// Tests of the conformance suite for ranks that are processes, started by a launcher, with settings from the
+// environment.
 //
 //   world_probe cases | algorithms | rest | servers ROUNDS | roots | large | splits N | mismatch | absence | backend
 //   NAME COMMAND...
 //
-// Prints "ok" on rank 0; a line on stderr and exit code 1 where something is wrong. `backend NAME` first makes sure
-// that NAME does the collectives.
+// Prints "ok" on rank 0. If something is wrong, prints a line on stderr and exits with 1. `backend NAME` first checks
+// that NAME makes the collectives.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ void play_roots(Communicator& world) {
     }
 }
 
-// More than 2^31 elements; 3 where there is no memory for it.
+// Calls with more than 2^31 elements. Exits with 3 if there is not enough memory.
 void play_large(Communicator& world) {
   constexpr std::size_t count = (std::size_t{1} << 31) + 5;
   const auto p = static_cast<std::size_t>(world.size());
@@ -55,7 +55,7 @@ void play_large(Communicator& world) {
       require(data[i] == static_cast<std::int8_t>(p * (p + 1) / 2), "allreduce: element " + std::to_string(i));
     require(data[2] == 0 && data[count - 2] == 0, "allreduce: an element was touched by another's sum");
   }
-  // Blocks that add up to more than 2^31, by way of an exchange and back.
+  // The blocks of an alltoall, an allgather and a reduce_scatter have more than 2^31 elements together.
   const std::size_t each = count / p + 1;
   auto from = world.allocate<std::int8_t>(each * p);
   auto into = world.allocate<std::int8_t>(each * p);
@@ -79,7 +79,7 @@ void play_splits(Communicator& world, int count) {
   }
 }
 
-// Every rank has to hear of an error, with these words in it.
+// Makes a call that must fail on every rank, with an error whose text contains `words`.
 void require_error(const Communicator& world, const std::string& words, const std::function<void()>& call) {
   try {
     call();
@@ -91,14 +91,14 @@ void require_error(const Communicator& world, const std::string& words, const st
   throw std::runtime_error("no error");
 }
 
-// Rank 0 calls something else than the others.
+// Rank 0 calls another collective than the others.
 void play_mismatch(Communicator& world) {
   std::vector<float> data(100'000, 1.0f), seven(7), all(7 * static_cast<std::size_t>(world.size()));
   require_error(world, "allgather(f32, count 7)",
                 [&] { (world.rank() == 0 ? world.allgather(seven, all) : world.allreduce(data)).wait(); });
 }
 
-// Rank 0 comes only when the others have given up. Their memory outlives the process's last call of MPI.
+// Rank 0 calls only after the others' deadline. The data is static, because MPI may use it until the process ends.
 void play_absence(Communicator& world) {
   static std::vector<float> data(100'000, 1.0f);
   require_error(world, "", [&] {

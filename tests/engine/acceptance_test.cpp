@@ -1,4 +1,4 @@
-// What Theano-MPI's and mpi_learn's users count on, where no other test has it by its name.
+// Behaviour that users of Theano-MPI and mpi_learn rely on and that no other test checks under its name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,14 +20,14 @@ Config config_of(const std::string& rule) {
 
 DataSplit images() { return load("random:1x6x6", 320, 1); }
 
-// bsp mean: four workers with 8 samples each are one with 32.
+// Theano-MPI's BSP mean: four workers with batches of 8 samples give the result of one worker with a batch of 32.
 TEST(TheanoMpi, BspIsTheGlobalBatch) {
   const DataSplit data = images();
   const Trained alone = run_on(1, config_of("gradients"), data), four = run_on(4, config_of("gradients"), data);
   EXPECT_LE(largest_difference(four.parameters, alone.parameters), 1e-10);
 }
 
-// The mean of parameters at the rate times the ranks is the sum of updates at the rate; momenta stay local.
+// avg (mean of parameters, rate times the ranks) gives the result of cdd (sum of updates); momenta are not exchanged.
 TEST(TheanoMpi, AvgIsCdd) {
   const DataSplit data = images();
   for (const int ranks : {2, 3}) {
@@ -44,7 +44,7 @@ TEST(TheanoMpi, AvgIsCdd) {
   }
 }
 
-// exchange freq: every fourth step of the ten of an epoch, and at its end.
+// Exchange frequency: an epoch has ten steps, and exchanges after every fourth step and at its end.
 TEST(TheanoMpi, ExchangesAsOftenAsItIsTold) {
   for (const char* rule : {"parameters", "avg", "cdd"}) {
     Config config = config_of(rule);
@@ -65,7 +65,7 @@ TEST(TheanoMpi, TwoRunsHaveTheSameBits) {
   }
 }
 
-// leftover batches: what a file leaves goes into a batch with the next one's.
+// Leftover batches: samples that are left at the end of a file share a batch with the next file's first samples.
 TEST(MpiLearn, LeftoversGoAcrossFiles) {
   Sampler::Plan plan{.samples = 132, .batch = 10, .way = Way::file, .files = {95, 30, 7}};
   EXPECT_EQ(Sampler(plan).steps(), 14U);

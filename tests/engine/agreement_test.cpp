@@ -1,4 +1,4 @@
-// Ranks learn what one of them was asked for, and the losses of steps, where they meet.
+// When ranks meet, they learn what one of them was asked for, and exchange the losses of their steps.
 #include "engine/loop/agreement.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(Agreement, RanksThatDoNotExchangeMayBeAheadOfOthers) {
   std::atomic<int> ahead = 0, heard = 0;
   run_ranks(2, test_settings("inproc"), [&](Communicator& world) {
     Agreement agreement(world);
-    for (int i = 0; i < 300; ++i) agreement.meet(Wish::nothing, true);  // which tells that steps are short
+    for (int i = 0; i < 300; ++i) agreement.meet(Wish::nothing, true);  // tells Agreement that steps are short
     if (world.rank() == 0)
       for (int i = 0; i < meetings; ++i) agreement.meet(i == 0 ? Wish::end : Wish::nothing, false);
     if (world.rank() == 0) ahead = meetings;
@@ -86,7 +86,7 @@ TEST(Agreement, OneRankHearsItsOwnWishAtOnce) {
   });
 }
 
-/// The sums of `steps` steps, exchanged after each of those in `after` and at the end.
+/// Returns the sums of the losses of `steps` steps, exchanged after each step in `after` and at the end.
 std::vector<StepLosses::Sum> exchanged(Communicator& world, std::size_t grains, std::size_t steps,
                                        const std::vector<std::size_t>& after) {
   StepLosses losses(world, grains);
@@ -127,7 +127,7 @@ TEST(StepLosses, SumsDoNotDependOnWhenTheyAreExchanged) {
     }
   };
   run_ranks(3, test_settings("inproc"), [&](Communicator& world) { play(world, 7); });
-  // More ranks than are gathered, and so many steps that another algorithm would be chosen for them.
+  // With more ranks than are gathered at once, and so many steps that the selector would choose another algorithm.
   run_ranks(70, test_settings("inproc"), [&](Communicator& world) { play(world, 5000); });
 }
 

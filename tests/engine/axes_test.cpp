@@ -1,4 +1,4 @@
-// Axes and presets of a configuration, fragments and groups. Without LibTorch.
+// The axes (independent choices) and presets of a strategy's configuration, fragments and groups. Without LibTorch.
 #include "engine/strategies/axes.hpp"
 
 #include <gmock/gmock.h>
@@ -162,7 +162,7 @@ TEST(Axes, OptionsThatChangeNothingAreRefused) {
                   axes({"strategy.codec=" + std::string(codec), "strategy." + std::string(option)});
                 }),
                 HasSubstr("which has a number of its own"));
-  for (const ChoiceInfo& each : strategy_table()) {  // as config.yaml has them all
+  for (const ChoiceInfo& each : strategy_table()) {  // with all options, as in config.yaml
     Config config = config_of({"strategy=" + std::string(each.name)});
     for (const OptionInfo& option : each.options) config.strategy.options.emplace(option.key, option.value);
     EXPECT_EQ(axes_of(config).preset, each.name);
@@ -178,7 +178,7 @@ TEST(Fragments, TakeWholeBlocksInTurns) {
   EXPECT_THAT(fragments_of(names, 1), ::testing::Each(0));
   EXPECT_THAT(refusal([&] { fragments_of(names, 6); }), HasSubstr("5 blocks"));
   for (const std::size_t fragments : {1, 2, 3, 4, 5}) {
-    std::vector<int> met(names.size(), 0);  // every tensor is in one fragment
+    std::vector<int> met(names.size(), 0);  // how many fragments have each tensor: must be one
     const std::vector<std::size_t> of = fragments_of(names, fragments);
     for (std::size_t f = 0; f < fragments; ++f)
       for (std::size_t i = 0; i < names.size(); ++i) met[i] += of[i] == f;

@@ -1,4 +1,4 @@
-// Blocks: orders that read each block once, on any number of ranks, and going on in the middle of one.
+// Blocks of samples in files: orders that read each block once, on any number of ranks, and resuming within a block.
 #include "engine/data/blocks.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::refusal;
 
-/// Files of so many blocks each, whose lengths differ.
+/// Makes files with these numbers of blocks; the blocks' lengths differ.
 Blocks blocks_of(const std::vector<std::size_t>& files, std::size_t window, std::size_t open) {
   Blocks blocks{.window = window, .open = open};
   std::size_t number = 0;
@@ -36,7 +36,7 @@ Blocks blocks_of(const std::vector<std::size_t>& files, std::size_t window, std:
 
 const std::vector<std::vector<std::size_t>> layouts{{1}, {10}, {3, 1, 4}, {1, 1, 1, 1, 1, 1, 1}, {7, 2, 9, 5, 5, 1}};
 
-/// The number of the block, or of the file, that each sample is in.
+/// Returns for each sample the number of its block or, with `of_file`, of its file.
 std::vector<std::size_t> places(const Blocks& blocks, bool of_file) {
   std::vector<std::size_t> found;
   std::size_t block = 0;
@@ -46,7 +46,7 @@ std::vector<std::size_t> places(const Blocks& blocks, bool of_file) {
   return found;
 }
 
-/// How often something is read if the `most` least recently used ones are kept.
+/// Counts the reads of blocks or files if the `most` most recently used ones are cached.
 std::size_t misses(const Ids& order, const std::vector<std::size_t>& place_of, std::size_t most) {
   std::list<std::size_t> kept;
   std::size_t count = 0;

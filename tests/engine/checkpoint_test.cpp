@@ -1,4 +1,4 @@
-// Files that are there whole or not at all; safetensors; which checkpoints a folder has, whenever a process is killed.
+// Files are written completely or not at all; safetensors; which checkpoints a folder has if a process is killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -106,7 +106,7 @@ TEST_F(CheckpointTest, SafetensorsAreReadAsTheyWereWritten) {
   EXPECT_EQ(contents(file).size() % 8, 0U);
 }
 
-// Written out by hand from the format's description.
+// The expected bytes are written out by hand from the format's description.
 TEST_F(CheckpointTest, SafetensorsHaveTheBytesOfTheFormat) {
   const std::vector<std::int16_t> values = {1, 2};
   write_safetensors(folder_ / "file",
@@ -179,7 +179,7 @@ TEST_F(CheckpointTest, TheNewestAndTheBestStay) {
   EXPECT_EQ(entries(folder_ / "checkpoints"), 5U);
 }
 
-/// Runs `body` in a child and kills it at its `stop`-th entry to or exit from a system call; false if it ended before.
+/// Runs `body` in a child and kills it at its `stop`-th entry to or exit from a system call; false if it has fewer.
 bool killed_at(int stop, const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -220,7 +220,7 @@ TEST_F(CheckpointTest, AKillAtAnySystemCallLeavesAWholeOne) {
     if (store.last()->filename() == "step-" + std::to_string(step)) before = step;
     ASSERT_LT(step, 2000);
   }
-  EXPECT_GT(step, 40);  // so many system calls a checkpoint has at the least
+  EXPECT_GT(step, 40);  // a checkpoint makes at least so many entries and exits
   EXPECT_EQ(CheckpointStore(folder, 1, false).last()->filename(), "step-" + std::to_string(step));
 }
 

@@ -1,5 +1,5 @@
-// Files that claim more than they have, contain themselves, or reach for other files: what is said of each, and how
-// much memory that takes. The files are those of tests/fuzz.
+// Files that claim more than they contain, contain themselves, or refer to other files: the error texts, and the memory
+// that reading takes. The files are those of tests/fuzz.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -120,7 +120,7 @@ TEST(Claims, OfPackedFilesAreLimitsToo) {
   EXPECT_LT(peak_mib() - before, 256);
 }
 
-// Spreadsheets write it at the beginning of a file without a header, too.
+// Spreadsheets write a byte order mark at the beginning of a file, even if the file has no header.
 TEST(ByteOrderMark, IsNoPartOfTheFirstSample) {
   const testing::TemporaryFolder temporary;
   const fs::path file = temporary.path() + "/a.csv";

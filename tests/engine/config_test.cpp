@@ -1,4 +1,4 @@
-// Configuration: files, words, what is refused and how; the learning rate.
+// Configuration: files, words key=value, which mistakes are refused with which text; the learning rate.
 #include "engine/config.hpp"
 #include "engine/optimizers/schedules.hpp"
 
@@ -191,7 +191,7 @@ TEST_F(ConfigTest, OptionsAreThoseOfTheChoice) {
   config_.set("model=mlp");
   config_.set("hidden=32,16");
   config_.check();
-  EXPECT_EQ(base_learning_rate(config_), 0.001);  // what is usual for it
+  EXPECT_EQ(base_learning_rate(config_), 0.001);  // the optimizer's usual rate
   EXPECT_EQ(config_.schedule.options.at("milestones"), "20,40");
   EXPECT_THAT(config_.resolved(),
               AllOf(HasSubstr("  beta1: 0.8"), HasSubstr("  beta2: 0.999"), HasSubstr("  hidden: \"32,16\"")));

@@ -1,4 +1,4 @@
-// Checkpoints that are not what was written: which are refused, and which one a run goes on from.
+// Damaged checkpoints: which ones are refused, and from which one a run resumes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -234,7 +234,7 @@ TEST_F(DamagedTest, NumbersOfAStateAreChecked) {
   EXPECT_THAT(bad_state("\"step\": 24,", ""), HasSubstr("is no state of a run"));
 }
 
-// What the format's reference refuses.
+// Files that the reference implementation of safetensors refuses.
 TEST_F(DamagedTest, SafetensorsAreJudgedAsTheReferenceDoes) {
   const fs::path file = folder_ / "file";
   const auto with_header = [&](const std::string& header, const std::string& data = "12345678") {

@@ -1,4 +1,4 @@
-// Batches on their way to a device, on one that is none; and which device a rank takes.
+// Transfer of batches to a fake device, and the choice of a rank's device.
 #include "engine/loop/feed.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-/// What a kernel of `compute` finds of the batch once it gets there.
+/// Enqueues a kernel on `compute` that records the batch's contents when it runs.
 std::shared_ptr<Seen> look(FakeAccelerator& gpu, const Feed& feed, const Batch& batch, const Stream& compute,
                            std::size_t width) {
   auto seen = std::make_shared<Seen>();
@@ -40,7 +40,7 @@ std::shared_ptr<Seen> look(FakeAccelerator& gpu, const Feed& feed, const Batch& 
   return seen;
 }
 
-// The host runs ahead of kernels that are late; copies run ahead of both, but never over what is still to be read.
+// The host runs ahead of late kernels. Copies run ahead too, but must not overwrite a batch that kernels still read.
 TEST(Feed, BringsWhatTheLoaderMadeInItsOrder) {
   FakeAccelerator gpu(1);
   const DataSplit data = load("random:1x5x5", 90, 1);
@@ -71,7 +71,7 @@ TEST(Feed, BringsWhatTheLoaderMadeInItsOrder) {
         seen.push_back(look(gpu, feed, *batch, *compute, 25));
       }
     }
-    loader.start_epoch(3);  // whose batches nobody takes
+    loader.start_epoch(3);  // the batches of this epoch are never taken
     gpu.synchronize(*compute);
   }
   ASSERT_EQ(seen.size(), expected.size());

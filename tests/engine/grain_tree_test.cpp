@@ -1,4 +1,4 @@
-// The order in which grains are added.
+// The order in which the sums of a step's parts (grains) are added.
 #include "engine/strategies/grain_tree.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(GrainTree, LeavesOutWhatIsNotThere) {
       for (const Addition& each : tree) {
         sums[each.left] += sums[each.right];
         EXPECT_EQ(each.last + 1, each.left + sums[each.left]);                  // the sum covers [left, last]
-        EXPECT_EQ(each.right, each.left + std::bit_ceil(sums[each.left]) / 2);  // the right half of a power of two
+        EXPECT_EQ(each.right, each.left + std::bit_ceil(sums[each.left]) / 2);  // it begins at a power of two
         EXPECT_GE(each.last, last);
         last = each.last;
       }

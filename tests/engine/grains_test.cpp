@@ -66,7 +66,7 @@ class Membership : public ::testing::Test {
 
   std::string folder(const std::string& name) const { return temporary_.path() + "/" + name; }
 
-  /// 45 samples make five steps of 8 and one of 5, with 8 grains.
+  /// 45 samples make five steps of 8 samples and one of 5. Each step is summed in 8 parts (grains).
   Config config() const {
     Config config;
     for (const char* word : {"data=random:1x6x6", "progress=off", "epochs=2", "batch=8", "shift=1", "optimizer=adam",

@@ -1,4 +1,4 @@
-// HDF5 files with compressed chunks, and more files than may be open: what is read how often, and in which order.
+// HDF5 files with compressed chunks, and more files than may be open: how often chunks are read, and in which order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -24,9 +24,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::size_t width = 256;                            // numbers in a row of features
-constexpr std::size_t row_bytes = width * sizeof(float) + 4;  // with its label
+constexpr std::size_t row_bytes = width * sizeof(float) + 4;  // features and label
 
-/// How a file is written. Chunks of 0 rows: without chunks.
+/// How a file is written. chunk_rows 0: the file has no chunks.
 struct Shape {
   hsize_t rows = 0, chunk_rows = 0, chunk_width = width;
   bool compressed = true;
@@ -77,7 +77,7 @@ class Hdf5ChunksTest : public ::testing::Test {
   const fs::path folder_ = temporary_.path();
 };
 
-/// The samples of an epoch, whose contents are checked.
+/// Reads an epoch, checks the contents of its samples, and returns their numbers in order.
 std::vector<SampleId> epoch_of(const std::shared_ptr<const Dataset>& data, std::size_t epoch, std::size_t threads = 1,
                                int rank = 0, int size = 1) {
   const Sampler sampler(

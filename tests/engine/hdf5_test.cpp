@@ -37,7 +37,7 @@ Fields counting(std::size_t count, std::size_t first) {
 
 class Hdf5Test : public ::testing::Test {
  protected:
-  /// Files of so many samples each, all numbered through, and a list of them.
+  /// Writes files with these numbers of samples, numbered across all files, and a list of the files.
   std::vector<fs::path> write_files(const std::vector<std::size_t>& counts) const {
     std::size_t first = 0;
     std::ofstream list(folder_ / "list.txt");
@@ -104,7 +104,7 @@ TEST_F(Hdf5Test, OtherLabelsAreNumbers) {
   EXPECT_THAT(data.get(1)["target"].as<float>(), ElementsAre(0.5, 0.5));
 }
 
-/// What a rank reads of an epoch in which files are dealt out.
+/// Returns the first feature of each sample that a rank reads in an epoch, if whole files are assigned to ranks.
 std::vector<float> epoch_of(const std::shared_ptr<const Dataset>& data, int rank, int size, std::size_t threads) {
   Loader loader(data,
                 Sampler({.samples = data->size(),

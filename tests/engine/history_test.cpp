@@ -1,4 +1,4 @@
-// The history of a run: one file that is added to, from which every checkpoint has its past.
+// The history of a run: a file that only grows, and that every checkpoint refers to for the steps before it.
 #include "engine/checkpoint/history.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class Course {
   explicit Course(const fs::path& folder) : store_(folder, 0, true), history_(folder, {}) {}
   Course(const fs::path& folder, std::size_t step) : store_(folder, 0, true), history_(folder, read(folder, step)) {}
 
-  /// Goes on to a step, with an epoch and a validation after each 10.
+  /// Continues to a step, with an epoch's end and a validation after every 10 steps.
   void go_to(std::size_t step) {
     while (state_.step < step) {
       state_.losses.push_back(std::sin(static_cast<double>(++state_.step)));
@@ -131,7 +131,7 @@ TEST_F(HistoryTest, ARunThatGoesOnEarlierLeavesLaterOnesWhole) {
     }
   }
   Course other(folder_, 8);
-  other.state().losses.back() = 77;  // which is written already, and stays as it was
+  other.state().losses.back() = 77;  // changes nothing: this loss is written already
   other.go_to(20);
   other.save();
   for (const std::size_t step : {8, 16, 20, 24}) EXPECT_EQ(fault(step), "") << step;
@@ -139,7 +139,7 @@ TEST_F(HistoryTest, ARunThatGoesOnEarlierLeavesLaterOnesWhole) {
   EXPECT_EQ(at(20).losses[7], at(24).losses[7]);
   EXPECT_EQ(at(8).history.file, "history.jsonl");
   EXPECT_EQ(at(20).history.file, "history-1.jsonl");
-  Course last(folder_, 20);  // nothing was written after it, so the same file goes on
+  Course last(folder_, 20);  // nothing was written after step 20, so the file is continued
   last.go_to(30);
   last.save();
   EXPECT_EQ(at(30).history.file, "history-1.jsonl");
@@ -151,7 +151,7 @@ TEST_F(HistoryTest, WhatNoCheckpointNeedsIsCutOrGoes) {
     run.go_to(8);
     run.save();
   }
-  std::ofstream(folder_ / "history.jsonl", std::ios::app) << "{\"losses\":[";  // a process was killed
+  std::ofstream(folder_ / "history.jsonl", std::ios::app) << "{\"losses\":[";  // as of a killed process
   std::ofstream(folder_ / "history-3.jsonl") << "old";
   EXPECT_EQ(fault(8), "");
   Course run(folder_, 8);

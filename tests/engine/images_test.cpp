@@ -36,7 +36,7 @@ struct Pixels {
   std::vector<std::uint8_t> bytes;
 };
 
-/// One colour all over.
+/// An image of one colour.
 Pixels plain(std::size_t height, std::size_t width, std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
   Pixels image{height, width, 3, {}};
   for (std::size_t i = 0; i < height * width; ++i) image.bytes.insert(image.bytes.end(), {red, green, blue});
@@ -114,7 +114,7 @@ TEST_F(ImagesTest, FoldersAreClasses) {
   EXPECT_NEAR(grey["image"].as<std::uint8_t>()[0], 0.299 * 200 + 0.587 * 100 + 0.114 * 50, 3);
 }
 
-/// A PNG of one pixel, in any of the format's kinds, perhaps with a gamma.
+/// Writes a PNG of one pixel, of any colour type and depth. `gamma` 0: without a gamma.
 void write_pixel(const fs::path& file, int colour_type, int depth, const std::vector<std::uint8_t>& bytes,
                  double gamma = 0) {
   fs::create_directories(file.parent_path());
@@ -245,8 +245,8 @@ TEST(Canvas, ResizesLinearlyAndTakesAllPixelsIn) {
   EXPECT_THAT(resized(checkers, 0, 0), ElementsAreArray(checkers.bytes)) << "no other size";
 }
 
-// Each output pixel is the mean of the input pixels around its centre, weighted by the triangle filter, in both
-// directions at once; the sums of the definition in double precision.
+// Each output pixel is the mean of the input pixels around its centre, weighted by the triangle filter in both
+// directions. The expected values are computed in double precision.
 TEST(Canvas, FollowsTheTriangleFilterForAnySizes) {
   Random random(3);
   for (int round = 0; round < 60; ++round) {

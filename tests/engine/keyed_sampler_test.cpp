@@ -1,4 +1,4 @@
-// Orders by key: every sample once, on any number of ranks and going on with others, in memory that does not grow.
+// Orders by key: every sample once, on any number of ranks, also after resuming on others; memory that does not grow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST(Permutation, OfManyNumbersStaysBelowTheirNumberAndRepeatsNone) {
 
 TEST(Permutation, DependsOnItsKeyInEveryPlace) {
   for (const std::uint64_t count : {5, 6, 8, 100}) {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, int> times;  // by place and number
+    std::map<std::pair<std::uint64_t, std::uint64_t>, int> times;  // how often a number was at a place
     const int keys = 600 * static_cast<int>(count);
     for (int key = 0; key < keys; ++key) {
       const Permutation numbers(count, Random::keyed(9, key));
@@ -125,7 +125,7 @@ TEST(KeyedSampler, ReadsEachBlockOnceAWindow) {
   }
 }
 
-/// Bytes that a sampler of one rank takes from the heap, after it has begun an epoch and looked into it.
+/// Returns the bytes that a rank's sampler takes from the heap, after it has begun an epoch and returned samples.
 std::size_t bytes_of(std::size_t samples, int size, Way way, const Progress& progress = {}) {
   const std::size_t before = heap_use().bytes;
   Sampler sampler({.samples = samples,

@@ -1,4 +1,4 @@
-// Lists of layers in files: our own form and Keras', and how mistakes in them are told. The tables of models.
+// Lists of layers in files: our own format and that of Keras, and the error texts for mistakes. The tables of models.
 #include "engine/models/layers.hpp"
 
 #include <gmock/gmock.h>
@@ -89,7 +89,7 @@ TEST(Layers, MistakesAreToldWithTheirPlace) {
   EXPECT_THAT(refusal([] { read_layers("nowhere.yaml"); }), HasSubstr("nowhere.yaml: cannot be read"));
 }
 
-// MNIST as mpi_learn's example has it, written by Keras 2.
+// The MNIST network of mpi_learn's example, as Keras 2 writes it.
 constexpr const char* keras2 = R"({"class_name": "Sequential", "keras_version": "2.1.3", "backend": "tensorflow",
  "config": [
   {"class_name": "Conv2D", "config": {"name": "conv2d_1", "trainable": true, "batch_input_shape": [null, 28, 28, 1],

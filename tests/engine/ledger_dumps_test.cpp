@@ -1,4 +1,4 @@
-// What the ledger has in dumps: where each worker goes on, and which pushes still wait in a round.
+// The ledger (record of workers' steps) in dumps: where each worker resumes, and which pushes still wait in a round.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -100,7 +100,7 @@ TEST(LedgerDump, GoesOnFromADump) {
   EXPECT_THROW(other.load(first.save()), Error);
 }
 
-/// One worker's view of a master, rank 0, with two workers, whose pushes make rounds of two.
+/// One worker's view of the master, rank 0. There are two workers, and a round consists of two pushes.
 struct Seat {
   ParameterServer& servers;
   Communicator& workers;
@@ -150,8 +150,8 @@ void run_masters(const std::function<void(Seat& seat)>& body) {
   });
 }
 
-// The second worker, which lives, has pushed two steps, which wait in a round while the master is dumped. In the run
-// that goes on from there they are applied once, and the worker goes on behind them.
+// The second worker has pushed two steps, which wait in a round while the master is dumped. In the run that resumes
+// from the dump they are applied once, and the worker continues after them.
 TEST(LedgerDump, HasThePushOfALiveWorkerAppliedOnce) {
   std::vector<std::byte> dump;
   run_masters([&](Seat& seat) {

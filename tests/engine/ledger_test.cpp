@@ -1,4 +1,4 @@
-// The ledger with scripted and random arrivals: each step of each share is done once, whatever happens to workers.
+// The ledger (the record of workers' steps): each step of each share is done once, whatever happens to workers.
 #include "engine/server/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Ledger, HasWorkersStayUntilTheOthersAreThroughOrDead) {
   EXPECT_EQ(ledger.ask(0, 2, 0, true).step.number, 1);
   EXPECT_EQ(ledger.ask(0, 3, 0, true).what, What::wait) << "the other one has still to do what it took";
   ledger.pushed(1, 2);
-  ledger.gone(1, Parting::died);  // before it has pushed the step that it took
+  ledger.gone(1, Parting::died);  // worker 1 dies before it has pushed the step that it took
   const Ledger::Deal again = ledger.ask(0, 3, 0, true);
   EXPECT_EQ(again.step.worker, 2);
   EXPECT_EQ(again.step.number, 0);
@@ -94,7 +94,7 @@ TEST(Ledger, TakesNothingFromOneThatHasLeft) {
   EXPECT_EQ(ledger.ask(0, 4, 0, true).what, What::none);
 }
 
-/// By worker and step number: how often the step was done.
+/// How often each step was done, by worker and step number.
 using Done = std::map<std::pair<int, std::int64_t>, int>;
 
 struct Player {
@@ -140,7 +140,7 @@ TEST(Ledger, LosesAndDoublesNothingWhoeverDies) {
       if (player.is_there && alive > 1 && random() % 40 == 0) {
         player.is_there = false;
         --alive;
-        const std::size_t waiting = random() % (player.unpushed.size() + 1);  // of its steps, in a round
+        const std::size_t waiting = random() % (player.unpushed.size() + 1);  // how many of its steps wait in a round
         ledger.gone(who, Parting::died, waiting);
         player.unpushed.resize(waiting);
       }
@@ -182,7 +182,7 @@ TEST(Ledger, GivesAWorkerThatJoinsWhatNobodyHasClaimed) {
   ledger.pushed(0, 4);
   EXPECT_EQ(ledger.own_pushed(0), 7) << "steps 0 to 2 and 6";
   ledger.pushed(2, 2);
-  ledger.gone(2, Parting::died);  // with two steps that it has not pushed
+  ledger.gone(2, Parting::died);  // worker 2 dies with two steps that it has not pushed
   ledger.gone(0, Parting::died);
   const Ledger::Fate fate = ledger.fate(0);
   EXPECT_EQ(fate.own, 4);
@@ -208,7 +208,7 @@ TEST(Ledger, CountsOfADeadWorkerOnlyWhatLiesBefore) {
 
 TEST(Ledger, CountsNobodyWhoHasAskedForNothing) {
   Ledger ledger({share(2, 1)}, true);
-  ledger.pushed(3, 1);  // as on servers other than the first
+  ledger.pushed(3, 1);  // a push without a question, as servers other than the first get
   ledger.gone(2, Parting::died);
   EXPECT_EQ(ledger.workers_seen(), 1u);
   ledger.comes(3);
@@ -317,7 +317,7 @@ class Family {
     if (chance(3)) push(who, one);
   }
 
-  /// Saves and loads: the initial workers continue, without those that joined. What waits in the round still does.
+  /// Saves and loads. The initial workers continue without those that joined. Pushes that wait in the round still wait.
   void resume() {
     const std::vector<std::byte> saved = ledger_.save(waiting());
     ledger_.load(saved);

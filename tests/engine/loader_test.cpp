@@ -46,7 +46,7 @@ TEST(Transform, ShiftsByWholePixelsAndReachesAllPlaces) {
     const Array moved = changed(move, ramp(), draw), again = changed(move, ramp(), draw);
     const auto out = moved.as<std::uint8_t>();
     EXPECT_TRUE(std::ranges::equal(out, again.as<std::uint8_t>()));
-    // The centre, 5, cannot leave the image: it tells the move.
+    // The centre pixel, 5, cannot leave the image, so its position shows by how much the image was moved.
     const auto centre = std::find(out.begin(), out.end(), 5);
     ASSERT_NE(centre, out.end());
     const int at = static_cast<int>(centre - out.begin()), down = at / 3 - 1, right = at % 3 - 1;
@@ -68,7 +68,7 @@ TEST(Transform, CropsAnywhereAndInTheMiddle) {
     EXPECT_EQ(out.shape(), (ArrayShape{1, 2, 2}));
     windows.emplace(out.as<std::uint8_t>().begin(), out.as<std::uint8_t>().end());
   }
-  EXPECT_EQ(windows.size(), 16U);  // tops and lefts from -1 to 2
+  EXPECT_EQ(windows.size(), 16U);  // tops and lefts from -1 to 2, so 4 x 4
   EXPECT_TRUE(windows.count({0, 0, 0, 1}));
   EXPECT_TRUE(windows.count({9, 0, 0, 0}));
   EXPECT_THAT(changed(centre_crop("image", 1, 1), ramp()).as<std::uint8_t>(), ElementsAre(5));
@@ -108,7 +108,7 @@ TEST(Transform, ChecksLabels) {
   EXPECT_THAT(refusal([&] { check_label("label", 9)(odd, {}); }), HasSubstr("expected an integer, found f32"));
 }
 
-/// Everything an epoch yields, by sample order.
+/// Returns all pixels of an epoch, in the order of the samples.
 std::vector<float> epoch_pixels(const DataSplit& data, int size, std::size_t epoch, std::size_t threads = 1,
                                 std::vector<std::size_t>* counts = {}) {
   std::vector<std::vector<Batch>> by_rank;
@@ -197,7 +197,7 @@ TEST(Loader, FlagsRepetitions) {
   EXPECT_EQ(last->global_distinct, 1U);
 }
 
-/// Numbers, of which some cannot be read.
+/// A data set of numbers, of which those in `bad` cannot be read.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::set<std::size_t> bad = {}) : bad_(std::move(bad)) {}
@@ -256,7 +256,7 @@ TEST(Loader, IsAheadByItsDepthAndNoMore) {
 }
 
 TEST(Loader, ReadsSeveralBatchesAtOnce) {
-  /// No sample is given before two threads have asked for one.
+  /// Returns no sample until two threads have asked for one.
   class Pairs : public Dataset {
     std::size_t size() const override { return 8; }
     Sample get(std::size_t i) const override {

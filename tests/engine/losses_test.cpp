@@ -1,5 +1,5 @@
-// Losses, targets, outputs and metrics: what goes together has the right values, and what does not is refused with what
-// would.
+// Losses, targets, outputs and metrics: values of allowed combinations, and the errors for other combinations, which
+// name an allowed one.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::refusal;
 
-/// A kind of target, and four samples of it.
+/// A kind of target, with the targets of four samples.
 struct Kind {
   const char* name;
   Targets targets;
@@ -32,7 +32,7 @@ std::vector<Kind> kinds() {
            at::tensor({0.F, 1.F, 1.F, 0.F, 0.F, 0.F, 1.F, 1.F, 1.F, 0.F, 1.F, 0.F}).reshape({4, 3})}};
 }
 
-/// Four samples of so many scores.
+/// Network outputs for four samples, `outputs` for each sample.
 at::Tensor scores(std::int64_t outputs) {
   return at::tensor({-2.0, 1.0, 0.5, 3.0, -1.0, 2.0, 0.25, -0.5, 1.5, -3.0, 0.75, -0.125}, at::kDouble)
       .narrow(0, 0, 4 * outputs)
@@ -45,7 +45,7 @@ bool goes_together(const LossInfo& loss, const Targets& targets, std::size_t out
   return !loss.wants_classes() && outputs == targets.numbers;
 }
 
-/// What a network for this loss ends in.
+/// Applies the last layer that a network for this loss has.
 at::Tensor ended(const LossInfo& loss, const at::Tensor& output) {
   if (loss.output == LossInfo::Output::log_probabilities) return at::log_softmax(output, 1);
   return loss.output == LossInfo::Output::probabilities ? at::sigmoid(output) : output;
@@ -133,7 +133,7 @@ TEST(Losses, OutputsFollowLossAndTargets) {
   EXPECT_EQ(outputs_for(loss_info("mse"), {.numbers = 4}), 4U);
 }
 
-// 0.5 and 0.3 of class 1 against 0.1, 0.3 and 0.4: of six pairs four are in order, and one is equal.
+// Outputs 0.5 and 0.3 of class 1 against 0.1, 0.3 and 0.4 of class 0: of six pairs, four are in order and one is equal.
 TEST(AreaUnderCurve, CountsPairs) {
   const std::vector<double> outputs{0.5, 0.1, 0.3, 0.3, 0.4}, targets{1, 0, 1, 0, 0};
   EXPECT_NEAR(area_under_curve(outputs, targets), 4.5 / 6, 1e-15);
@@ -143,7 +143,7 @@ TEST(AreaUnderCurve, CountsPairs) {
   EXPECT_TRUE(std::isnan(area_under_curve(std::vector<double>{NAN, 2}, std::vector<double>{0, 1})));
 }
 
-// By hand: with scores 1 and 0 of two classes and the first one right, log(1 + e^-1) of it and log(1 + e) of the other.
+// Scores 1 and 0, and class 0 is right: by hand, the loss is log(1 + e^-1) for class 0 and log(1 + e) for class 1.
 TEST(Losses, SmoothingGoesToAllClassesAlike) {
   const at::Tensor output = at::tensor({1.0, 0.0}).reshape({1, 2}), target = at::tensor({0}, at::kLong);
   const double right = std::log1p(std::exp(-1.0)), wrong = std::log1p(std::exp(1.0));

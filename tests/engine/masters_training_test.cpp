@@ -56,7 +56,7 @@ TEST(Workers, HaveAllSamplesAndNoneTwice) {
     EXPECT_EQ(results[rank].losses.size(), ((toy().train->size() + 3 - rank) / 3 + 3) / 4) << rank;
 }
 
-// Whatever ends the first worker early ends the others, all of whose ranks stop after the same step.
+// When the first worker ends early, the other workers end too, and all ranks of a worker stop after the same step.
 TEST(Workers, AllStopWithTheFirst) {
   for (const std::size_t processes : {1, 2, 3}) {
     const Config config = toy_config(

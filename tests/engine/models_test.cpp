@@ -1,5 +1,5 @@
-// Models: sizes of the full ones beside the literature, small ones forward and backward, seeds, files of layers,
-// TorchScript.
+// Models: parameter counts of the full models as in the literature, small models forward and backward, seeds, files of
+// layers, TorchScript.
 #include "engine/models/model.hpp"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ TEST(Models, OfFullSizeHaveTheParametersOfTheLiterature) {
             124439808);
 }
 
-/// Every model, small.
+/// Every model in a small size.
 const std::vector<ModelSettings> small_models = [] {
   std::vector<ModelSettings> all{
       {.name = "mlp", .input = {1, 6, 6}, .options = {{"hidden", "12,8"}}},
@@ -121,7 +121,7 @@ TEST(Models, BeginNearChance) {
 TEST(Models, AreTheSameFromTheSameSeed) {
   for (ModelSettings settings : small_models) {
     const NetworkTensors one = tensors_of(make_model(settings));
-    torch::rand({3});  // whatever else is drawn
+    torch::rand({3});  // other random numbers must not change the model
     const NetworkTensors two = tensors_of(make_model(settings));
     settings.seed = 2;
     const NetworkTensors other = tensors_of(make_model(settings));
@@ -191,7 +191,7 @@ TEST(Models, GptDoesNotSeeWhatComesLater) {
   EXPECT_THAT(refusal([&] { network.forward(torch::zeros({1, 10}, torch::kLong)); }), HasSubstr("10 tokens"));
 }
 
-/// LeNet by hand, in the order in which its weights are drawn.
+/// LeNet written by hand; its weights are drawn in the same order.
 struct HandWritten {
   torch::nn::Conv2d conv1{torch::nn::Conv2dOptions(1, 20, 5)}, conv2{torch::nn::Conv2dOptions(20, 50, 5)};
   torch::nn::Linear fc1{800, 500}, fc2{500, 10};
@@ -260,7 +260,7 @@ TEST_F(ModelFiles, LayersDoWhatTheySay) {
   const at::Tensor out = network.forward(torch::randn({5, 2, 9, 11}, torch::kDouble));
   EXPECT_TRUE(torch::allclose(out.sum(1), torch::ones({5}, torch::kDouble)));
   EXPECT_EQ(tensors_of(network).buffers.size(), 6U);
-  // TensorFlow puts the odd row after: of four with a window of 3 and stride 2, windows begin at 0 and 2.
+  // TensorFlow pads the odd row at the end: with 4 values, a window of 3 and stride 2, windows begin at 0 and 2.
   const Network same =
       make_model({.name = write("same.yaml", "[{maxpool: {kernel: 3, stride: 2, padding: same}}, {flatten}]"),
                   .input = {1, 1, 4},

@@ -1,4 +1,4 @@
-// Ranks among equals and masters have the same outer steps and merges: the same deltas through both give the same bits.
+// Peers and masters have the same outer steps and merges: the same deltas give the same bits on both sides.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
 }
 
-/// A master of one shard with the rule, and what it remembers.
+/// A master with one shard: applies the rule to rounds of deltas, and keeps the rule's state.
 class Master {
  public:
   Master(const DeltaRule& rule, const at::Tensor& begin)
@@ -78,7 +78,7 @@ TEST_P(OuterSteps, OfPeersAndOfMastersAreTheSame) {
   }
 }
 
-// A large tensor is cut over threads, and a small one is not; vector instructions leave a rest of any size.
+// Large tensors are divided among threads, small ones are not, and vector instructions leave remainders of any size.
 TEST_P(OuterSteps, DoNotDependOnHowElementsAreCut) {
   for (const Axes::Outer rule : rules) {
     std::mt19937 random(3);
@@ -115,7 +115,7 @@ TEST(OuterSteps, OverTensorsAreThoseOverElements) {
   }
 }
 
-/// What two ranks reach by diloco whose learning rate is 1, in one step each, from `begin`: theta after the sync.
+/// Returns theta after one step of diloco on two ranks, which start from `begin` and have learning rate 1.
 at::Tensor peers(const std::string& merge, const at::Tensor& begin, const std::vector<at::Tensor>& deltas) {
   Play play{.ranks = 2,
             .words = {"strategy=diloco", "strategy.every=1", "strategy.merge=" + merge},
@@ -126,7 +126,7 @@ at::Tensor peers(const std::string& merge, const at::Tensor& begin, const std::v
   return vector_of(played(play)[0].after[0]);
 }
 
-// Whole numbers, so that theta - (theta - delta) is delta.
+// All values are whole numbers, so that theta - (theta - delta) is exactly delta.
 TEST(Merges, OfPeersAndOfMastersAreTheSame) {
   const at::Tensor begin = at::arange(many, at::kDouble) - 500;
   const std::vector<at::Tensor> deltas{(at::arange(many, at::kDouble) * 37) % 101 - 50,
@@ -138,7 +138,7 @@ TEST(Merges, OfPeersAndOfMastersAreTheSame) {
     master.round(deltas, {.tokens = 4, .steps = 1, .factor = .7});
     EXPECT_TRUE(same_bits(peers(name, begin, deltas), master.centre())) << name;
   }
-  // Lengths 3 and 5 along two axes: mean length and mean direction are the same numbers on both sides.
+  // Deltas of lengths 3 and 5 along two axes, so that mean length and mean direction are exact on both sides.
   const at::Tensor zero = at::zeros({2}, at::kDouble);
   const std::vector<at::Tensor> axes{vector_of({3, 0}), vector_of({0, 5})};
   Master master({.outer = {.rule = Axes::Outer::nesterov, .momentum = .9}, .merge = Axes::Merge::radial, .quorum = 2},
@@ -147,7 +147,7 @@ TEST(Merges, OfPeersAndOfMastersAreTheSame) {
   EXPECT_TRUE(same_bits(peers("radial", zero, axes), master.centre()));
 }
 
-// The difference is rounded once to the elements' type, so that what one side gains the other loses.
+// The difference is rounded once to the elements' type, so both sides change by exactly the same amount.
 TEST(Elastic, IsOneDifferenceForElementsAndTensors) {
   std::mt19937 random(5);
   const at::Tensor x = draw(random, at::kFloat), c = draw(random, at::kFloat);

@@ -1,4 +1,4 @@
-// `tutti data optdigits`: the conversion, its split and its refusals; the real data set where apt can be reached.
+// `tutti data optdigits`: conversion, split and errors; also downloads the real data set if apt can reach a mirror.
 #include "tools/data/optdigits.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Rules of optimizers: every one beside torch::optim's, or its formula written out.
+// Rules of optimizers: every rule is compared with torch::optim's, or with its formula written out here.
 #include <gtest/gtest.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -15,7 +15,7 @@
 namespace tutti::engine {
 namespace {
 
-/// The largest difference in 20 steps between `name` and `other`, which is given the same gradients.
+/// Returns the largest difference in 20 steps between the optimizer `name` and `other`, which gets the same gradients.
 template <class Step>
 double divergence(const char* name, const Options::Given& options, const Named& others, Step&& other) {
   const Named mine = parameters(others[0].second.size(0), others[0].second.size(1));
@@ -72,7 +72,7 @@ TEST(OptimizerRules, AdagradAndRmspropAreTorchs) {
                          RMSpropOptions().momentum(0.9).centered(true).weight_decay(0.1));
 }
 
-// mpi_learn's master optimizers with their values, one number at a time.
+// mpi_learn's master optimizers with its options, computed one number at a time.
 TEST(OptimizerRules, MpiLearnsMastersAreAmongThem) {
   using Rule = std::function<double(double g, int t, double& a, double& b)>;
   const auto expect = [](const char* name, const Options::Given& options, const Rule& rule) {

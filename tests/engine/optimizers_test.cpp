@@ -1,4 +1,4 @@
-// Optimizers: groups, states, live numbers, clipping, memory.
+// Optimizers: parameter groups, states, options that change during a run, clipping, memory.
 #include "engine/optimizers/optimizer.hpp"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include "tests/engine/gradients.hpp"
 #include "tests/support/refusal.hpp"
 
-// Tensors' memory comes from here: what is large is counted.
+// Replaces the function that allocates tensors' memory, and counts large allocations.
 static std::atomic<int> large_allocations = 0;
 extern "C" int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
   using Real = int (*)(void**, std::size_t, std::size_t);
@@ -29,7 +29,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::refusal;
 
-/// Every rule, and options that add to what it remembers.
+/// Every optimizer, and options with which some of them keep more state.
 const std::vector<std::pair<std::string, Options::Given>> all_rules = [] {
   std::vector<std::pair<std::string, Options::Given>> rules;
   for (const ChoiceInfo& choice : optimizer_table()) rules.emplace_back(choice.name, Options::Given{});
@@ -115,7 +115,7 @@ TEST(Optimizers, GroupsHaveFactorsOfTheirOwn) {
   EXPECT_TRUE(torch::allclose(mine[2].second, torch::full_like(mine[2].second, 0.9), 0, 1e-15));
   EXPECT_TRUE(torch::allclose(mine[3].second, torch::full_like(mine[3].second, 0.8), 0, 1e-15));
   EXPECT_EQ(group_parameters(mine, {}).size(), 1U);
-  // A normalisation's bias follows decay_norm, a layer's bias does not.
+  // A normalisation's bias follows decay_norm, the bias of another layer does not.
   for (const ParameterGroup& group : group_parameters(mine, {.decay_norm = false}))
     for (const auto& [name, tensor] : group.parameters)
       EXPECT_EQ(group.decay_factor, name.starts_with("norm") ? 0 : 1) << name;
@@ -130,7 +130,7 @@ TEST(Optimizers, NumbersAreLive) {
     optimizer->set_learning_rate(rate);
     optimizer->set("momentum", 0.1 * step);
     auto& their_options = static_cast<torch::optim::SGDOptions&>(theirs.param_groups()[0].options());
-    // LibTorch keeps no momentum where it is 0 at first.
+    // If the momentum is 0 in the first step, LibTorch keeps no momentum later, so a tiny one replaces 0.
     their_options.lr(rate).momentum(step == 0 ? 1e-300 : 0.1 * step);
     set_gradients(mine, step);
     set_gradients(others, step);
@@ -146,7 +146,7 @@ TEST(Optimizers, NumbersAreLive) {
 
 TEST(Optimizers, AllocateNothingAfterTheFirstStep) {
   for (const auto& [name, options] : all_rules) {
-    if (name == "muon") continue;  // its matrices come and go
+    if (name == "muon") continue;  // allocates matrices in each step
     const Named mine = parameters(64, 64);
     Options::Given with_decay = options;
     with_decay["weight_decay"] = "0.1";

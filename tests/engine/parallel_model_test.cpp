@@ -1,4 +1,4 @@
-// Models over meshes have the losses and the parameters of one rank, and send what was planned. Ranks are threads.
+// Models over meshes have the losses and parameters of one rank, and send as many bytes as planned. Ranks are threads.
 #include "engine/data/formats/source.hpp"
 #include "engine/models/parallel/parallel.hpp"
 
@@ -24,7 +24,7 @@ using tutti::testing::test_settings;
 
 struct Model {
   std::string name, options, data;
-  std::vector<std::string> words = {};  ///< of the configuration
+  std::vector<std::string> words = {};  ///< key=value words of the configuration
 };
 
 Config config_of(const Model& model) {
@@ -56,7 +56,7 @@ void expect_the_same_run(const Model& model, const std::vector<std::string>& mes
   const TrainResult alone = train_these(one, config, data)[0];
   const auto wanted = tensors_of(one[0]).parameters;
   for (const std::string& text : meshes) {
-    const std::vector<Network> given = networks_for(ranks_of(text), config, data);  // one after the other: see there
+    const std::vector<Network> given = networks_for(ranks_of(text), config, data);  // made before the ranks start
     run_ranks(ranks_of(text), test_settings("inproc"), [&](Communicator& world) {
       const Mesh mesh(world, Mesh::parse(text));
       const Network network =
@@ -156,7 +156,7 @@ TEST(ParallelModel, NetworksOfBlocks) {
   expect_the_same_run({"googlenet", "width=0.05 dropout=0", size}, {"data=1,width=2"});
 }
 
-/// The bytes of one step are those of the plan, in both directions and on every rank.
+/// The bytes of one step must be those of the plan, in both directions and on every rank.
 void expect_the_planned_bytes(const Model& model, const std::vector<std::string>& meshes) {
   const Config config = config_of(model);
   const DataSplit data = load(model.data, 16, 1);
@@ -242,7 +242,7 @@ TEST(ParallelModel, EachRankKeepsItsShareOfWeightsAndActivations) {
   }
 }
 
-/// What a checkpoint has, by name.
+/// Returns the arrays of a checkpoint's file, by name.
 Fields kept_in(const std::filesystem::path& run, std::size_t step, const char* file) {
   return read_arrays(run / "checkpoints" / ("step-" + std::to_string(step)) / file);
 }
@@ -261,7 +261,7 @@ void expect_equal(const Fields& a, const Fields& b) {
 
 class ParallelRun : public RunFolderTest {
  protected:
-  /// Trains on a mesh; "" is one rank without one. Ends after `steps`.
+  /// Trains until `steps` on a mesh, or on one rank if `mesh_text` is empty. Resumes if the folder of the run exists.
   TrainResult run(const Model& model, const std::string& mesh_text, const std::string& run, const char* steps) {
     Config config = config_of(model);
     config.set("run=" + folder(run));
@@ -300,7 +300,7 @@ TEST_F(ParallelRun, ACheckpointIsReadOnAnyOtherMesh) {
     for (const std::string& wrote : meshes) {
       run(model, wrote, "first", "2");
       for (const std::string& reads : meshes) {
-        copy("first", "again");  // nothing is trained: what is read is written as it was
+        copy("first", "again");  // no step is left: what is read is written again
         run(model, reads, "again", "2");
         expect_equal(kept_in(folder("again"), 2, "model.safetensors"),
                      kept_in(folder("first"), 2, "model.safetensors"));

@@ -1,4 +1,4 @@
-// What TorchAD-NN's one call does, by the names of its features. Ranks are threads.
+// Tests what one call of parallelize() does; the tests are named after TorchAD-NN's features. Ranks are threads.
 #include "engine/loop/parallelize.hpp"
 
 #include <gmock/gmock.h>
@@ -22,14 +22,14 @@ using nn::wave;
 using ::testing::HasSubstr;
 using tutti::testing::caught;
 
-/// The samples' rows of one big batch.
+/// Returns the network's inputs for these samples, one row each.
 at::Tensor inputs(std::span<const SampleId> samples) {
   std::vector<at::Tensor> rows;
   for (const SampleId each : samples) rows.push_back(wave({6}, static_cast<double>(each)));
   return at::stack(rows);
 }
 
-/// One epoch with plain SGD.
+/// Trains one epoch with plain SGD.
 void train(Net& net, Parallel& parallel, std::size_t epoch = 0) {
   torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1));
   parallel.start_epoch(epoch);
@@ -65,7 +65,7 @@ TEST(TorchAdNn, StartsByItself) {
   Parallel parallel = parallelize(net, 10);
   EXPECT_EQ(parallel.period(), 1);
   train(net, parallel);
-  EXPECT_EQ(parallel.exchanges(), 1U);  // ten samples are one batch, on one rank and the CPU
+  EXPECT_EQ(parallel.exchanges(), 1U);  // one rank on the CPU has ten samples in one batch
 }
 
 TEST(TorchAdNn, InitialParametersAndBuffersAreAlwaysAlike) {
@@ -107,7 +107,7 @@ TEST(TorchAdNn, AWholeEpochOfPeriodOneIsThatOfOneRank) {
     });
 }
 
-// A container in a container is no second network.
+// A container inside another one is not exchanged a second time.
 TEST(TorchAdNn, NestedContainersAddNoCalls) {
   run(2, [](Communicator& world) {
     struct Outer : torch::nn::Module {
@@ -183,8 +183,8 @@ TEST(TorchAdNn, ThePeriodFollowsTheSizeOrTheTimesMeasured) {
   EXPECT_EQ(period_by_size(4999), 50);
   EXPECT_EQ(period_by_size(5000), 100);
   EXPECT_EQ(period_for(1, 0, 0.1), 1);
-  EXPECT_EQ(period_for(0.9, 0.1, 0.1), 1);  // a tenth of the time already
-  EXPECT_EQ(period_for(1, 1, 0.1), 9);      // 1/9 of 1 + 1/9
+  EXPECT_EQ(period_for(0.9, 0.1, 0.1), 1);  // communication takes a tenth of the time already
+  EXPECT_EQ(period_for(1, 1, 0.1), 9);      // then 1/9 of 1 + 1/9 is communication
   EXPECT_EQ(period_for(1, 1, 0.5), 1);
   EXPECT_EQ(period_for(0, 1, 0.1), 1000000);
   run(2, [](Communicator& world) {
@@ -192,7 +192,7 @@ TEST(TorchAdNn, ThePeriodFollowsTheSizeOrTheTimesMeasured) {
     Parallel parallel =
         parallelize(net, 80, world, {.batch = 4, .period = automatic, .most_communication = 1e-6, .measured_steps = 5});
     train(net, parallel);
-    EXPECT_GT(parallel.period(), 20);  // hardly any time may be spent: the rest of the epoch is one period
+    EXPECT_GT(parallel.period(), 20);  // so little communication is allowed that the rest is one period
     EXPECT_EQ(parallel.exchanges(), 5U + 1);
     EXPECT_EQ(world.allreduce(std::int64_t{parallel.period()}, max).wait(), parallel.period());
     check_replicas(net, world);

@@ -32,11 +32,11 @@ struct Play {
   std::size_t steps = 1;
   std::string optimizer = "sgd";
   double lr = 1;
-  /// The gradient of a parameter with these values, in a step, from 0, of a rank.
+  /// Returns a rank's gradient of the parameter `name`, which has the values `value`, in step `step` (from 0).
   std::function<at::Tensor(int rank, std::size_t step, const std::string& name, const at::Tensor& value)> gradient;
   /// If set, the initial values of a rank's parameter.
   std::function<at::Tensor(int rank, const std::string& name, const at::Tensor& value)> own = nullptr;
-  std::vector<nn::NamedTensor> buffers = {};  ///< multiplied by rank + 1
+  std::vector<nn::NamedTensor> buffers = {};  ///< each rank has them times rank + 1
 };
 
 inline at::Tensor vector_of(const Values& values) { return torch::tensor(values, torch::kDouble); }

@@ -1,4 +1,4 @@
-// Greedy learning without classes: on any mesh the losses of one rank, and what does not learn keeps its bits.
+// Greedy learning without classes: any mesh has the losses of one rank; parameters that do not learn keep their bits.
 #include "engine/loop/pretrain.hpp"
 #include "engine/data/formats/source.hpp"
 
@@ -37,7 +37,7 @@ struct Done {
   TrainResult training;
 };
 
-/// Trains as `tutti train` does, on a mesh, or by one rank where that is empty; what rank 0 found.
+/// Trains on a mesh, or on one rank if `mesh_text` is empty, as `tutti train` does. Returns rank 0's results.
 Done run(const Config& config, const std::string& mesh_text) {
   const DataSplit data = load(config.data.source, 30, 1);
   int ranks = 1;
@@ -95,7 +95,7 @@ TEST(Pretrain, WhatDoesNotLearnKeepsItsBitsAndFiltersTheirLength) {
                                         Mesh(world, Mesh::parse("data=1,height=2")), {});
     Config only = config;
     const auto parameters = tensors_of(network).parameters;
-    ASSERT_EQ(parameters.size(), 4U);  // two filters, the head's weight and bias
+    ASSERT_EQ(parameters.size(), 4U);  // two filters, and the head's weight and bias
     std::vector<at::Tensor> before = copies_of(network);
     only.pretrain.head_epochs = 0;
     pretrain(only, world, network, data);

@@ -1,4 +1,4 @@
-// CIFAR, CSV, NPY and text: what they read, and what they say of files that are not right.
+// CIFAR, CSV, NPY and text: what the readers read, and their error texts for wrong files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class ReadersTest : public ::testing::Test {
 
 DataSplit load(const std::string& text) { return engine::load(text, 1, 1); }
 
-/// Images whose bytes are all their number, with these labels before each.
+/// CIFAR records: record i has the labels labels[i], and then an image all of whose bytes are i.
 std::string cifar(std::vector<std::vector<int>> labels) {
   std::string text;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -53,7 +53,7 @@ TEST_F(ReadersTest, Cifar10) {
   EXPECT_EQ(split.classes, 10U);
   EXPECT_EQ(split.image(), (ImageShape{3, 32, 32}));
   EXPECT_EQ(split.mean.size(), 3U);
-  const Sample sample = split.train->get(5);  // the second one of the third file
+  const Sample sample = split.train->get(5);  // the second sample of the third file
   EXPECT_EQ(sample["label"].item<std::int64_t>(), 9);
   EXPECT_EQ(sample["image"].as<std::uint8_t>()[3071], 1);
 

@@ -1,4 +1,4 @@
-// What a report costs: bytes, calls and entries of a rank, on any number of ranks.
+// The cost of a report in bytes, calls and entries of a rank, on any number of ranks.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ void on_inproc(int size, const std::function<void(Communicator&)>& body) {
   tutti::testing::run_ranks(size, tutti::testing::test_settings("inproc"), body);
 }
 
-/// 2,000 exchanges, to which two ranks come late in turn.
+/// 2,000 exchanges. Ranks 0 and 1 come late in turn.
 void play(StepTimes& times, Communicator& world, Nanoseconds& now) {
   times.start();
   for (int step = 0; step < 2000; ++step) {
@@ -44,7 +44,7 @@ TEST(ReportGrowth, AnEpochIsSummedAndNotGathered) {
       const EpochTimes found = times.gather(world);
       const CallCount used = calls_of_this_rank - before;
       const auto meetings = static_cast<std::size_t>(Tree{world.size()}.meetings(world.rank()));
-      // whether all exchanged as often; two blocks of exchanges, by two calls each; who was late; phases; the worst
+      // allreduces: is every rank's number of exchanges equal; two for each of two blocks; who was late; phases
       EXPECT_EQ(used.reductions, 1U + 2 * 2 + 1 + 1);
       EXPECT_EQ(used.calls, used.reductions + meetings);
       const std::size_t reduced = epoch_times_bytes(2000, 2), is_child = world.rank() > 0 ? 1 : 0;

@@ -1,4 +1,4 @@
-// Reports: phases that add up, clocks that are compared, waits that are booked to who came last.
+// Reports: phases that add up, comparison of clocks, and waits that are attributed to the rank that came last.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,10 +47,10 @@ TEST(Phases, AddUpToTheTimeThatPassed) {
   time.now += 3 * ms;
   EXPECT_EQ(clock.enter(Phase::compute), Phase::load);
   time.now += 20 * ms;
-  EXPECT_EQ(clock.enter(Phase::exchange, 7 * ms), Phase::compute);  // which it has been for 7 ms
+  EXPECT_EQ(clock.enter(Phase::exchange, 7 * ms), Phase::compute);  // the exchange began 7 ms ago
   EXPECT_EQ(clock.began(), begin + 16 * ms);
   time.now += 1 * ms;
-  clock.enter(Phase::compute, 100 * ms);  // not before the exchange began
+  clock.enter(Phase::compute, 100 * ms);  // begins with the exchange, not earlier
   time.now += 2 * ms;
   clock.enter(Phase::other);
   EXPECT_EQ(clock.spent(Phase::load), 3 * ms);
@@ -68,9 +68,9 @@ void with_ranks(int size, const std::function<void(Communicator&)>& body) {
 TEST(Waits, AreBookedToWhoCameLast) {
   with_ranks(3, [](Communicator& world) {
     const Arrival arrivals[3][2] = {
-        {{.came = 0, .blocked = 40 * ms}, {.came = 100 * ms, .blocked = ms}},  // 30 ms for rank 1, then communication
+        {{.came = 0, .blocked = 40 * ms}, {.came = 100 * ms, .blocked = ms}},  // first waits 30 ms for rank 1
         {{.came = 30 * ms, .blocked = 9 * ms}, {.came = 100 * ms, .blocked = ms}},
-        {{.came = 10 * ms, .blocked = 12 * ms}, {.came = 100 * ms, .blocked = ms}}};  // not longer than it was blocked
+        {{.came = 10 * ms, .blocked = 12 * ms}, {.came = 100 * ms, .blocked = ms}}};  // not more than it was blocked
     const WaitRow row = book(world, arrivals[world.rank()]);
     const double expected[] = {0.030, 0, 0.012};
     EXPECT_DOUBLE_EQ(row.at(1), expected[world.rank()]);
@@ -130,16 +130,16 @@ TEST(Tree, MeetsEachRankOnceInRoundsThatGrowAsTheLogarithm) {
 
 TEST(Clocks, AreComparedToWithinWhatIsSaid) {
   with_ranks(7, [](Communicator& world) {
-    const Nanoseconds ahead = world.rank() * 5'000'000 * ms;  // by 5000 s
+    const Nanoseconds ahead = world.rank() * 5'000'000 * ms;  // its clock is 5000 s ahead per rank
     const ClockOffset found = compare_clocks(world, [ahead] { return steady_now() + ahead; });
     EXPECT_LE(std::abs(found.ahead - ahead), found.error);
     EXPECT_LT(found.error, 60'000 * ms);
-    EXPECT_EQ(compare_clocks(world).ahead, 0);  // one clock
+    EXPECT_EQ(compare_clocks(world).ahead, 0);  // all ranks use the same clock
   });
 }
 
-// Each rank plays its day on a clock of its own, which is ahead of rank 0's by hours; rank 1 comes 30 ms late to each
-// of 2000 exchanges, which then take 4 ms.
+// Each rank has a simulated clock, which is hours ahead of rank 0's. Rank 1 comes 30 ms late to each of 2000 exchanges,
+// which then take 4 ms.
 TEST(StepTimes, AnInjectedDelayIsBookedToItsRank) {
   with_ranks(3, [](Communicator& world) {
     const bool late = world.rank() == 1;
@@ -187,7 +187,7 @@ TEST(StepTimes, AnInjectedDelayIsBookedToItsRank) {
   });
 }
 
-// Ranks that do not exchange together wait for nobody; what they are blocked is communication.
+// Ranks that exchange independently do not wait for one another; the time in which they are blocked is communication.
 TEST(StepTimes, RanksThatExchangeByThemselvesWaitForNobody) {
   with_ranks(2, [](Communicator& world) {
     FakeClock time;
@@ -209,12 +209,12 @@ TEST(Forecast, HidesWhatBackwardCanHide) {
   EXPECT_DOUBLE_EQ(ring_bytes(4000, 4), 6000);
   EXPECT_DOUBLE_EQ(ring_seconds(4000, 4, link), 6 * 0.001 + 0.006);
   EXPECT_EQ(ring_seconds(4000, 1, link), 0);
-  // Three buckets of 12 ms each, ready after 100, 200 and 300 ms of backward: the last one is exposed.
+  // Three buckets take 12 ms each and are ready after 100, 200 and 300 ms of backward: only the last one is exposed.
   const std::vector<std::size_t> buckets{4000, 4000, 4000};
   const Forecast slow = forecast(buckets, 4, 0.3, link);
   EXPECT_DOUBLE_EQ(slow.communication, 0.036);
   EXPECT_NEAR(slow.exposed, 0.012, 1e-15);
-  // Ready after 3, 6 and 9 ms, and on the link from 3 to 39 ms.
+  // They are ready after 3, 6 and 9 ms, and use the link from 3 to 39 ms.
   EXPECT_NEAR(forecast(buckets, 4, 0.009, link).exposed, 0.030, 1e-15);
 }
 
@@ -264,7 +264,7 @@ TEST(RunFolder, ListsWaitsByEpochWithNullWhereARankWasNotNamed) {
   EXPECT_EQ(ranks.at("0:0:0").at("loss").size(), 3U);
 }
 
-// Where there are more ranks than are named, only those that were late are reported.
+// With more ranks than a report names, only the ranks that were late are reported.
 TEST(Report, TellsOfCommunicationWithOneRankLateOrNone) {
   EpochResult result;
   result.phases = {.compute = 7, .communication = 1.2, .waiting = 1.3, .load = 0.1, .other = 0.4};

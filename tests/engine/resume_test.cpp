@@ -1,4 +1,4 @@
-// A run in its folder: what it writes, and that a resumed run is the run that was not interrupted.
+// The folder of a run: what a run writes, and that a resumed run gives the results of an uninterrupted run.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t samples = 103;  // ten batches of 10 and one of 3
 
-/// What the first rank that failed says.
+/// Returns the error of the first rank that failed.
 template <class Call>
 std::string failure(Call&& call) {
   try {
@@ -53,7 +53,7 @@ class RunTest : public ::testing::Test {
   static TrainResult train_on(
       int ranks, const Config& config, const HooksOf& hooks = [](int) { return Hooks(); }) {
     const DataSplit data = load(config.data.source, samples, 1);
-    std::vector<Network> networks;  // one after the other: they share LibTorch's random generator
+    std::vector<Network> networks;  // made one after the other, because they share LibTorch's random generator
     for (int r = 0; r < ranks; ++r) networks.push_back(make_network(config, data));
     TrainResult result;
     tutti::testing::run_ranks(ranks, tutti::testing::test_settings("shm"), [&](Communicator& world) {
@@ -64,7 +64,7 @@ class RunTest : public ::testing::Test {
     return result;
   }
 
-  /// Ends a run after so many steps, as a kill right after a checkpoint would.
+  /// Ends a run by an exception after `steps` steps, like a kill right after a checkpoint.
   static HooksOf interrupt_after(std::size_t steps) {
     return [steps](int) {
       return Hooks{.on_sample = [steps](const Moment& now) {
@@ -87,7 +87,7 @@ TEST_F(RunTest, ResumesWithTheSameBits) {
   whole.run = (folder_ / "whole").string();
   const TrainResult expected = train_on(2, whole);
   const std::string weights = text(folder_ / "whole/checkpoints/last/model.safetensors");
-  for (const std::size_t stop : {5, 11, 17, 26}) {  // within an epoch, at its end, within the second, in the last
+  for (const std::size_t stop : {5, 11, 17, 26}) {  // in epochs 1, 2 and 3; 11 ends the first
     Config parted = config();
     fs::remove_all(parted.run);
     EXPECT_THROW(train_on(2, parted, interrupt_after(stop)), std::runtime_error);
@@ -108,7 +108,7 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
     Config run = config();
     fs::remove_all(run.run);
     std::mutex mutex;
-    std::map<std::size_t, std::multiset<SampleId>> seen;  // by epoch, in steps that a checkpoint has
+    std::map<std::size_t, std::multiset<SampleId>> seen;  // by epoch: samples of steps that a checkpoint includes
     const auto ledger = [&](std::size_t end) {
       return [&, end](int) {
         return Hooks{.on_sample = [&, end](const Moment& now) {
@@ -133,18 +133,18 @@ TEST_F(RunTest, ResumedOnOtherRanksEverySampleIsSeenOnce) {
 
 TEST_F(RunTest, ACheckpointThatIsDueWithTheEpochsLastStepIsWritten) {
   Config run = config();
-  run.checkpoint.every_steps = 11;  // as many as an epoch has
+  run.checkpoint.every_steps = 11;  // an epoch has 11 steps
   EXPECT_THROW(train_on(2, run, interrupt_after(15)), std::runtime_error);
   EXPECT_EQ(fs::read_symlink(folder_ / "run/checkpoints/last"), "step-11");
 }
 
-// Training that ends within an epoch, by a limit or a hook, leaves the rest of the epoch to who resumes.
+// If training ends within an epoch, by a limit or a hook, a resumed run trains the rest of the epoch.
 TEST_F(RunTest, AnEpochThatWasCutShortIsGoneOnWith) {
   Config whole = config();
   whole.run = (folder_ / "whole").string();
   const TrainResult expected = train_on(2, whole);
   Config run = config();
-  run.steps = 15;  // the schedule looks at the last step, so this one is constant
+  run.steps = 15;  // other schedules depend on the last step, so this test uses a constant one
   whole.set("schedule=constant");
   run.set("schedule=constant");
   fs::remove_all(whole.run);
@@ -171,7 +171,7 @@ TEST_F(RunTest, TheBestCheckpointFollowsValidations) {
   EXPECT_THAT(lines, HasSubstr("\n33,3,"));
 }
 
-// A target that is reached ends a run, which goes on where the target is another one.
+// A run that has reached its target ends. It resumes if it gets another target.
 TEST_F(RunTest, ARunThatReachedItsTargetHasItAgain) {
   Config run = config();
   run.stop.target = 0.001;
@@ -227,7 +227,7 @@ TEST_F(RunTest, AFolderHasOneRun) {
   train_on(1, run);
   EXPECT_THAT(text(folder_ / "run/config.yaml"), HasSubstr("every_steps: 4"));
   EXPECT_THAT(text(folder_ / "run/metrics.csv"), HasSubstr("epoch,learning_rate,train_loss,held_out_loss,accuracy"));
-  EXPECT_THAT(failure([&] { train_on(3, run); }), HasSubstr("--resume"));  // rank 0 finds it, and all are told
+  EXPECT_THAT(failure([&] { train_on(3, run); }), HasSubstr("--resume"));  // rank 0 detects this, and all ranks fail
 }
 
 TEST_F(RunTest, CheckpointsAreReadBackByName) {
@@ -245,7 +245,7 @@ TEST_F(RunTest, CheckpointsAreReadBackByName) {
   EXPECT_THAT(failure([&] { train_on(1, other); }), HasSubstr("another model"));
 }
 
-// A step in pieces of at most three samples a rank: the same gradients, but for rounding.
+// A step is divided into pieces of at most `micro` samples per rank: the gradients are the same, except for rounding.
 TEST_F(RunTest, MicroBatchesAddUp) {
   Config run = config();
   run.run.clear();

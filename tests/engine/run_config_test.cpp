@@ -1,4 +1,4 @@
-// What a run's folder says to who goes on with it.
+// The configuration that a run's folder provides for resuming it.
 #include "engine/loop/run_config.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class Resumed : public ::testing::Test {
  protected:
-  /// The folder as the run of `config` writes it.
+  /// Writes config.yaml as the run of `config` does.
   void keep(const Config& config) const { std::ofstream(folder_ / "config.yaml") << config.resolved(); }
 
   const testing::TemporaryFolder temporary_;
@@ -33,7 +33,7 @@ TEST_F(Resumed, ValuesAndTheirSourcesAreThoseOfTheRun) {
   read_run(after, folder_);
   EXPECT_EQ(after.data.source, before.data.source);
   EXPECT_EQ(after.epochs, 7);
-  EXPECT_EQ(after.optimizer.options, before.optimizer.options);  // not those that adam has anyway
+  EXPECT_EQ(after.optimizer.options, before.optimizer.options);  // only the options that were given
   EXPECT_EQ(after.sources, before.sources);
   EXPECT_EQ(after.resolved(), before.resolved());
 }
@@ -60,7 +60,7 @@ TEST_F(Resumed, AnotherChoiceDoesNotInheritOptionsThatItDoesNotHave) {
   EXPECT_FALSE(after.sources.contains("optimizer.beta1"));
   Config given = before;
   given.set("optimizer=momentum");
-  given.set("optimizer.beta1=0.7");  // a mistake of the command line stays one
+  given.set("optimizer.beta1=0.7");  // a wrong key on the command line is kept, to be refused
   forget_options_of_others(given, before);
   EXPECT_TRUE(given.optimizer.options.contains("beta1"));
 }

@@ -1,4 +1,4 @@
-// Sampler: which samples a rank sees in which step, in every way, and going on in mid-epoch.
+// Sampler: which samples a rank gets in each step, in every Way of dividing them, and resuming within an epoch.
 #include "engine/data/sampler.hpp"
 
 #include <gmock/gmock.h>
@@ -271,7 +271,7 @@ TEST(SamplerProgress, RefusesAnotherRunsPlace) {
     EXPECT_THAT(refusal([&] { Progress::parse(bad); }), HasSubstr("no place in an epoch")) << bad;
 }
 
-// Saved places of data sets with more than 2^32 samples, through their text.
+// Saves and restores progress, as text, in data sets with more than 2^32 samples.
 TEST(SamplerProgress, CountsAsFarAsSamplesDo) {
   constexpr std::size_t most = std::size_t{1} << 62;
   const Sampler::Plan plan{.samples = most, .batch = 8, .seed = 5, .shuffle = Shuffle::keyed};
@@ -299,7 +299,7 @@ TEST(SamplerProgress, OfMoreStepsThanSamplesLeavesNone) {
     }
 }
 
-// The second of two ranks has taken nothing, however many steps of one sample there were.
+// After any number of steps of one sample each, rank 1 of two has taken no samples.
 TEST(SamplerProgress, RanksWithoutSharesKeepTheirs) {
   for (const std::size_t steps : {std::size_t{50}, std::size_t{1} << 62}) {
     Rest rest(Way::strided, 101, {});

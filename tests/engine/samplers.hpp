@@ -1,4 +1,4 @@
-// Samplers of all ranks of a run, and what they see together.
+// Samplers of all ranks of a run, and the samples that they get together.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ using Ids = std::vector<SampleId>;
 
 inline void append(Ids& to, const Ids& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-/// All samples of an order, place by place.
+/// Returns all samples of an order, in that order.
 inline Ids ids_of(const EpochOrder& order) {
   Ids found;
   for (std::size_t place = 0; place < order.size; ++place) found.push_back(order.at(place));
   return found;
 }
 
-/// The listed order of a data set of blocks.
+/// Returns the order of samples in an epoch of a data set of blocks.
 inline Ids order_by_blocks(const Blocks& blocks, std::uint64_t seed, std::size_t epoch) {
   return ids_of(shuffled_order({.samples = blocks.samples(), .seed = seed, .epoch = epoch, .blocks = &blocks}));
 }
@@ -45,10 +45,10 @@ inline std::vector<Sampler> on_ranks(Sampler::Plan plan, int size, const Progres
 
 struct Seen {
   std::map<SampleId, int> times, distinct_times;
-  std::vector<std::size_t> counts;  // of each rank in each step
+  std::vector<std::size_t> counts;  // samples of each rank in each step
 };
 
-/// Notes what the ranks have in steps [begin, end), and that they agree on the numbers of samples.
+/// Records the ranks' samples in steps [begin, end), and checks that the ranks agree on the numbers of samples.
 inline void look(const std::vector<Sampler>& ranks, std::size_t begin, std::size_t end, Seen& seen) {
   for (std::size_t step = begin; step < end; ++step) {
     std::size_t count = 0, distinct = 0;
@@ -83,8 +83,8 @@ inline std::string label(Way way, Remainder remainder, int size) {
          ", " + std::to_string(size) + " ranks";
 }
 
-/// Two steps on `first` ranks, two on `second` and the rest on `first` again, with another batch: every one of the
-/// plan's samples is in them once.
+/// Two steps run on `first` ranks, two on `second`, and the rest on `first` again, with another batch size. Checks that
+/// every sample of the plan occurs once.
 inline void expect_each_once_over(Sampler::Plan plan, int first, int second) {
   Seen seen;
   const std::string name = label(plan.way, Remainder::uneven, first);

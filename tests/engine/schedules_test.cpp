@@ -1,4 +1,4 @@
-// Learning rates: every schedule's exact values, warm-ups, what `auto` remembers; options and how they are refused.
+// Learning rates: every schedule's exact values, warm-ups, the state of `auto`; options and the errors for wrong ones.
 #include "engine/optimizers/schedules.hpp"
 #include "engine/config/tables.hpp"
 
@@ -69,7 +69,7 @@ TEST(Schedules, CosineBeginsAfterTheWarmUp) {
   EXPECT_EQ(warm.rate({.step = 9, .steps_per_epoch = 9, .total_steps = 9}), 1) << "nothing but warm-up";
 }
 
-// Bit for bit what training has always computed.
+// Bitwise equal to this formula, so that earlier runs can be reproduced.
 TEST(Schedules, CosineWithALinearWarmUpIsThisFormula) {
   for (const double warmup : {0.0, 0.7, 2.0, 9.0})
     for (const std::size_t total : {7U, 70U, 83U}) {

@@ -38,7 +38,7 @@ void on_inproc(int size, const std::function<void(Communicator&)>& body) {
   tutti::testing::run_ranks(size, tutti::testing::test_settings("inproc"), body);
 }
 
-/// Tensors of several types and sizes, also empty ones, in two files.
+/// Tensors of several types and sizes, one of them empty, in two files.
 std::vector<ShardedTensor> some_tensors() {
   return {{"model.safetensors", {"weight", DType::f32, {7, 11}}},
           {"model.safetensors", {"none", DType::f64, {0, 3}}},
@@ -54,7 +54,7 @@ std::size_t bytes_in(const ShardedTensor& tensor) {
       [](std::size_t product, std::int64_t side) { return product * static_cast<std::size_t>(side); });
 }
 
-/// The byte at this place of a tensor.
+/// The value of byte `place` of tensor number `tensor`.
 std::byte value(std::size_t tensor, std::size_t place) { return static_cast<std::byte>(31 * tensor + 7 * place + 1); }
 
 StagedTensor staged_bytes(const std::string& name, const ShardedTensor& form, std::size_t tensor,
@@ -223,7 +223,7 @@ TEST(Together, AFailureOfOneRankIsOneLineForAllAndTheOlderOneStays) {
   EXPECT_EQ(fault_of(folder / "step-8", true), "");
 }
 
-/// Changes the byte at this place from the end.
+/// Flips a bit of the byte at the distance `from_end` from the file's end.
 void flip(const fs::path& file, std::size_t from_end) {
   std::string bytes = contents(file);
   bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 4);
@@ -235,20 +235,20 @@ TEST(Shards, WithAFlippedBitAreRefused) {
   const fs::path folder = fs::path(temporary.path()) / "checkpoints", step = folder / "step-8";
   const CheckpointStore store(folder, 0, true);
   on_inproc(3, [&](Communicator& world) { write_shards(world, store); });
-  flip(step / shard_name(0, 3), 3);  // of the network
+  flip(step / shard_name(0, 3), 3);  // damages the network
   const std::string shard = (step / shard_name(0, 3)).string();
   EXPECT_EQ(refusal([&] { arrays_of(step, "model.safetensors", true); }),
             shard + ": is damaged: its checksum is wrong");
   EXPECT_NO_THROW(arrays_of(step, "model.safetensors", false)) << "checksums are left out";
   flip(step / shard_name(0, 3), 3);
-  flip(step / shard_name(2, 3), 3);  // of the optimizer's state alone
+  flip(step / shard_name(2, 3), 3);  // damages the optimizer's state only
   EXPECT_NO_THROW(arrays_of(step, "model.safetensors", true));
   EXPECT_THAT(refusal([&] { arrays_of(step, "optimizer.safetensors", true); }), HasSubstr(shard_name(2, 3)));
   fs::remove(step / "manifest.json");
   EXPECT_NO_THROW(arrays_of(step, "optimizer.safetensors", true)) << "nothing tells";
 }
 
-// What a rank writes of its own has no checksum of each tensor.
+// Files that a single rank writes have one checksum for the file, not one for each tensor.
 TEST(Together, AFlippedBitInAFileOfARankIsFound) {
   const testing::TemporaryFolder temporary;
   const fs::path folder = fs::path(temporary.path()) / "checkpoints", step = folder / "step-8";
@@ -266,13 +266,13 @@ TEST(Together, AFlippedBitInAFileOfARankIsFound) {
               HasSubstr("model.safetensors: is damaged: its checksum is wrong"));
   fs::resize_file(step / "model.safetensors", 100);
   EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }), HasSubstr("has 100 bytes of"));
-  // A file beside another program's manifest is none of a checkpoint.
+  // A file beside another program's manifest.json does not belong to a checkpoint.
   fs::remove(step / RunState::file);
   std::ofstream(step / "manifest.json", std::ios::trunc) << "[]";
   EXPECT_THAT(refusal([&] { arrays_of(step, "model.safetensors", true); }), Not(HasSubstr("manifest")));
 }
 
-// The disk of rank 1 takes longer than a call may.
+// Rank 1's disk takes longer than the timeout of a call.
 TEST(Together, ASlowDiskIsNoFailure) {
   const testing::TemporaryFolder temporary;
   const fs::path folder = fs::path(temporary.path()) / "checkpoints";

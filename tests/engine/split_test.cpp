@@ -1,4 +1,4 @@
-// The mesh that a configuration means, words for how layers are split, and what is refused.
+// The mesh that a configuration describes, the words that say how layers are split, and what is refused.
 #include "engine/models/split.hpp"
 
 #include <gmock/gmock.h>

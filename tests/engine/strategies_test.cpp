@@ -1,4 +1,4 @@
-// Strategies against their formulas and against one another, resumed runs, and counts of exchanges.
+// Strategies compared with their formulas and with one another, resumed runs, and numbers of exchanges.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,12 +151,12 @@ TEST(Strategies, DoWhatTheirFormulasSay) {
       }
     }
     EXPECT_EQ(results[0].exchanged.exchanges, 2U * static_cast<std::size_t>((3 + every - 1) / every));
-    const std::size_t elements = rule == std::string("gradients") ? 4 : 2;  // with a mark of each parameter's gradient
+    const std::size_t elements = rule == std::string("gradients") ? 4 : 2;  // gradients have a flag for each parameter
     EXPECT_EQ(results[0].exchanged.bytes, results[0].exchanged.exchanges * elements * 8);
   }
 }
 
-/// 50 steps. The last one of an epoch is smaller; on four ranks one of them has no sample in it.
+/// 50 steps. The last step of an epoch is smaller: on four ranks, one rank has no sample in it.
 Config mlp_config(const std::string& rule) {
   Config config;
   for (const char* word : {"model=mlp", "hidden=12", "data=random:1x6x6", "dtype=float64", "progress=off", "epochs=5",
@@ -242,7 +242,7 @@ TEST_F(ResumedStrategies, ContinueWithTheSameBits) {
   }
 }
 
-// Each rank has a momentum of its own, in a file of its own.
+// Each rank has its own momentum, and saves it in its own file.
 TEST_F(ResumedStrategies, KeepWhatEveryRankRemembers) {
   Config config = mlp_config("avg");
   config.steps = 4;

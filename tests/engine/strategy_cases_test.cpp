@@ -202,7 +202,7 @@ Play sparta(double part, int seed, std::size_t steps = 1) {
 }
 
 TEST(Sparta, AveragesWhatTheMaskHas) {
-  bool met = false;  // whether a seed has drawn the mask {0, 3}
+  bool met = false;  // true once a seed has drawn the mask {0, 3}
   for (int seed = 1; seed <= 60 && !met; ++seed) {
     const auto all = played(sparta(.5, seed));
     double total = 0;

@@ -104,7 +104,7 @@ TEST(SubMasters, TrainByEveryPreset) {
   }
 }
 
-// Over all groups every worker has samples of its own, and only the first worker reports.
+// Every worker of every group has different samples, and only the first worker reports.
 TEST(SubMasters, HaveAllSamplesAndNoneTwiceAndTellOfEachWorker) {
   const testing::TemporaryFolder folder;
   const Config config = toy_config({"strategy=asgd", "strategy.submasters=2", "epochs=1", "batch=20",

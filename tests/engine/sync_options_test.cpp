@@ -1,4 +1,4 @@
-// What gradients become on their way, and normalising over all ranks, as a configuration chooses them. Ranks are
+// Options of a configuration: compression of gradients, and batch normalisation over all ranks. Ranks are
 // threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(SyncCompression, IsRefusedWhereItCannotBe) {
 
 class ResumedCompression : public RunFolderTest {};
 
-// The errors are each rank's own.
+// Each rank has its own compression errors, which a checkpoint must keep.
 TEST_F(ResumedCompression, ContinuesWithTheSameBits) {
   for (const char* word : {"sync.compression=top_k", "sync.compression=power_sgd"}) {
     Config config = mlp_config({word, "steps=18", "checkpoint.every_steps=4"});
@@ -97,10 +97,10 @@ std::vector<TrainResult> train_normed(int ranks, const Config& config, std::size
   return train_these(networks, config, images(samples));
 }
 
-// The last step's three samples leave the fourth rank without any.
+// The last step has three samples, so the fourth rank has none.
 TEST(SyncBatchNorm, LossCurveDoesNotDependOnTheNumberOfRanks) {
   const TrainResult alone = train_normed(1, mlp_config())[0];
-  // Without it, it does, and a rank with one sample cannot normalise at all.
+  // Without sync.batch_norm the losses depend on the ranks, and a rank with one sample cannot normalise at all.
   EXPECT_GT(
       largest_difference(train_normed(2, mlp_config(), 100)[0].losses, train_normed(1, mlp_config(), 100)[0].losses),
       1e-4);

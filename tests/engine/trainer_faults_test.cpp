@@ -1,5 +1,5 @@
-// What a training run does about numbers that are not finite, epochs without validation, and steps too small to learn
-// from.
+// How a training run handles numbers that are not finite, epochs without validation, and steps that are too small to
+// learn from.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-/// 103 images of the kind random, as numbers, of which some are NaN.
+/// 103 random images as numbers. The samples in `train` and `test` have NaNs.
 DataSplit with_nan(const std::set<std::size_t>& train, const std::set<std::size_t>& test = {}) {
   DataSplit data = load("random:1x6x6", 103, 1);
   const auto spoil = [&](std::shared_ptr<const Dataset>& part, const std::set<std::size_t>& which) {
@@ -46,7 +46,7 @@ DataSplit with_nan(const std::set<std::size_t>& train, const std::set<std::size_
   return data;
 }
 
-/// What rank 0 found, or what ended the training of all ranks.
+/// Rank 0's result, or the error that ended the training of all ranks.
 struct Outcome {
   TrainResult result;
   std::string failure;
@@ -100,7 +100,7 @@ std::vector<double> parameters_of(const Network& network) {
 
 TEST(Faults, EpochsWithoutValidationSayNothingOfIt) {
   Config config = small_config();
-  config.validate.every_steps = 15;  // of 33
+  config.validate.every_steps = 15;  // the run has 33 steps
   const DataSplit data = load(config.data.source, 103, 1);
   for (const int ranks : {1, 2}) {
     const TrainResult result = train_with(ranks, config, data)[0];
@@ -117,7 +117,7 @@ TEST(Faults, EpochsWithoutValidationSayNothingOfIt) {
   EXPECT_TRUE(result.epochs[2].validated);  // training ends with a validation
 }
 
-// A step with a NaN among its samples changes nothing, as one whose rate is 0.
+// A step with a NaN among its samples changes nothing, like a step with rate 0.
 TEST(Faults, AStepThatIsSkippedIsAsOneWithRateZero) {
   Config config = plain_config();
   config.on_nan = "skip";
@@ -172,7 +172,7 @@ TEST(Faults, HeldOutSamplesThatGiveNoNumberEndTheRunOrAreNeverTheBest) {
   EXPECT_EQ(result.epochs.size(), 3U);
 }
 
-/// Learns nothing from one sample, as a variance needs two.
+/// A network that cannot learn from one sample, because a variance needs two.
 Network normalised(const DataSplit& data) {
   struct Net : torch::nn::Module {
     torch::nn::Linear fc{nullptr};

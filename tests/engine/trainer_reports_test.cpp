@@ -1,4 +1,4 @@
-// What a training run reports: where the time goes, what validations find, and when that ends it.
+// Reports of a training run: how its time was spent, results of validations, and when these end the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,13 +18,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Throws;
 
-// Rank 1 sleeps in a hook: that is its own time, and what the others wait for.
+// Rank 1 sleeps in a hook. This counts as its phase `other`, and as time that the other ranks wait for it.
 TEST(Trainer, WaitsForARankAreBookedToIt) {
   Config config = small_config();
   config.epochs = 2;
   const DataSplit data = load(config.data.source, 100, 1);
   const auto seconds = [](Nanoseconds from, Nanoseconds to) { return 1e-9 * static_cast<double>(to - from); };
-  std::vector<double> least(2), most(2);  // between which an epoch's time is, by clocks of the test's own
+  std::vector<double> least(2), most(2);  // bounds of an epoch's time, by the test's own clocks
   std::mutex mutex;
   const auto results = train_with(3, config, data, [&](int rank) {
     const auto times = std::make_shared<std::array<Nanoseconds, 3>>();
@@ -65,7 +65,7 @@ std::vector<std::size_t> steps_of(const TrainResult& result) {
   return steps;
 }
 
-// 103 samples in batches of 10 are 11 steps; whoever counts samples has the same epochs with every batch and size.
+// 103 samples in batches of 10 are 11 steps. With every_samples, validations do not depend on batch size and ranks.
 TEST(Trainer, ValidatesWhenItIsTold) {
   Config config = small_config();
   const DataSplit data = load(config.data.source, 103, 1);
@@ -73,8 +73,8 @@ TEST(Trainer, ValidatesWhenItIsTold) {
   EXPECT_THAT(steps_of(plain), ElementsAre(11, 22, 33));
   config.validate.every_steps = 9;
   const TrainResult often = train_with(2, config, data)[0];
-  EXPECT_THAT(steps_of(often), ElementsAre(9, 18, 27, 33));  // and at the end
-  EXPECT_EQ(often.losses, plain.losses);                     // nothing comes of looking
+  EXPECT_THAT(steps_of(often), ElementsAre(9, 18, 27, 33));  // and at the end of the run
+  EXPECT_EQ(often.losses, plain.losses);                     // validating does not change the training
   EXPECT_EQ(often.validations.back().loss, plain.validations.back().loss);
   EXPECT_NEAR(often.validations[1].epoch, 1 + 7.0 / 11, 1e-12);
   EXPECT_EQ(often.epochs[1].test_loss, often.validations[1].loss);
@@ -90,7 +90,7 @@ TEST(Trainer, ValidatesWhenItIsTold) {
   }
 }
 
-/// A run whose metric is `script`, validation by validation; it validates after every second step.
+/// Runs with a metric that has the values of `script`, one for each validation, after every second step.
 TrainResult follow(const std::vector<double>& script, Config config, int ranks, bool larger_is_better = true) {
   config.validate.every_steps = 2;
   const DataSplit data = load(config.data.source, 103, 1);
@@ -120,7 +120,7 @@ TEST(Trainer, EndsAtTheFirstValidationThatReachesTheTarget) {
   EXPECT_EQ(reached.losses.size(), 8U);
   EXPECT_TRUE(reached.reached_target);
   EXPECT_EQ(reached.stopped, "accuracy reached stop.target after step 8");
-  config.stop.target = 0.25;  // an error, which is to fall
+  config.stop.target = 0.25;  // an error, which ought to fall
   const TrainResult fell = follow({1, 0.5, 0.25, 0.1}, config, 2, false);
   EXPECT_EQ(fell.losses.size(), 6U);
   config.stop.target = 99;
@@ -136,7 +136,7 @@ TEST(Trainer, PatienceCountsValidations) {
   EXPECT_EQ(result.losses.size(), 10U);
   EXPECT_EQ(result.best_validation, 2U);
   EXPECT_EQ(result.stopped, "no validation was better than that after step 4 for 3 validations");
-  // Means of two: .1 .3 .45 .45 .4, and then .6: the third is the best for two, and the sixth comes in time.
+  // Means of two values are .1 .3 .45 .45 .4 .6: the third is best until the sixth, which comes within the patience.
   config.stop.smooth = 2;
   const TrainResult smooth = follow({0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.2, 0.2, 0.9}, config, 2);
   EXPECT_EQ(smooth.losses.size(), 18U);
@@ -147,9 +147,9 @@ TEST(Trainer, PatienceCountsValidations) {
 TEST(Trainer, PatienceWantsMoreThanTheLeastImprovement) {
   Config config = small_config();
   config.stop.patience = 3;
-  config.stop.min_delta = 5;  // percent, of an accuracy
+  config.stop.min_delta = 5;  // percent, since the metric is an accuracy
   const TrainResult result = follow({0.5, 0.53, 0.56, 0.58, 0.6, 0.61}, config, 2);
-  EXPECT_EQ(result.losses.size(), 12U);  // 0.56 is better than 0.5 by enough, 0.58 and 0.6 than 0.56 are not
+  EXPECT_EQ(result.losses.size(), 12U);  // 0.56 exceeds 0.5 by enough, but 0.58 and 0.6 do not exceed 0.56 by enough
   EXPECT_EQ(result.best_validation, 6U);
   config.stop.monitor = "loss";
   config.stop.min_delta = 1000;
@@ -166,11 +166,11 @@ TEST(Batch, OfEachRankIsTheGlobalOneDivided) {
   const TrainResult global = train_with(3, config, data)[0];
   config.batch = {.global = 64, .per_rank = 4};
   EXPECT_EQ(train_with(3, config, data)[0].losses, global.losses);
-  config.set("batch.global=12");  // the last one to be said holds
+  config.set("batch.global=12");  // the last one given overrides the others
   EXPECT_EQ(train_with(2, config, data)[0].losses.size(), global.losses.size());
 }
 
-// Products are of bfloat16; what is kept is of float32, and so are output and gradients as others see them.
+// Only matrix products use bfloat16. Weights are float32, and so are the output and the gradients outside the network.
 TEST(Precision, ForwardIsInBfloat16AndWeightsStay) {
   Config config = small_config();
   config.dtype = "float32";

@@ -57,7 +57,7 @@ TEST(Trainer, AnUnknownWayToDealOutIsRefused) {
   EXPECT_THROW(train_with(1, config, load(config.data.source, 40, 1)), std::runtime_error);
 }
 
-// Batches by the feed, gradients in buckets there: nothing of it changes a bit.
+// Batches are copied to a device, and gradients are exchanged in buckets there. The bits must not change.
 TEST(Trainer, OnADeviceTheLossCurveIsTheSame) {
   tutti::testing::FakeAccelerator& gpu = tutti::testing::use_fake_accelerator();
   Config config = small_config();
@@ -101,7 +101,7 @@ TEST(Trainer, CallsHooksInOrderOnEveryRank) {
   Config config = small_config();
   config.epochs = 2;
   config.batch.global = 4;
-  const DataSplit data = load(config.data.source, 5, 1);  // the second batch is one sample: two ranks have none
+  const DataSplit data = load(config.data.source, 5, 1);  // the second batch has one sample, so two ranks have none
   std::vector<std::vector<std::string>> calls(3);
   train_with(3, config, data, [&](int rank) {
     auto& log = calls[static_cast<std::size_t>(rank)];
@@ -134,7 +134,7 @@ TEST(Trainer, EndsAfterTheStepsThatWereAskedFor) {
   EXPECT_EQ(result.epochs.size(), 2U);
 }
 
-/// The same images, with the quadrant that is the class made the brightest.
+/// The same images, in which one quadrant is brightest; its number is the class.
 std::shared_ptr<const Dataset> quadrants(const std::shared_ptr<const Dataset>& noise) {
   std::vector<std::uint8_t> pixels;
   std::vector<std::int64_t> labels;
@@ -158,7 +158,7 @@ TEST(Trainer, LearnsWhatCanBeLearnt) {
   config.dtype = "float32";
   config.epochs = 12;
   config.data.shift = 0;
-  // The class is the brightest quadrant: easy, but only for a network that gets right gradients.
+  // The class is the brightest quadrant: this is easy to learn, but only with correct gradients.
   DataSplit data = load("random:1x8x8", 200, 3);
   data.train = quadrants(data.train);
   data.test = quadrants(data.test);
@@ -175,7 +175,7 @@ TEST(Trainer, AFailingHookEndsTheRun) {
       std::runtime_error);
 }
 
-/// A network of the user's own: running statistics, and an output weight that is also the first one.
+/// A user's network with running statistics and a weight that is used in two places.
 struct Normed : torch::nn::Module {
   Normed() {
     weight = register_parameter("weight", at::arange(360, at::kDouble).sin().mul(0.2).reshape({36, 10}));
@@ -196,7 +196,7 @@ Network normed() {
   return {.module = module, .forward = [raw = module.get()](const at::Tensor& x) { return raw->forward(x); }};
 }
 
-/// What rank `rank` says of the same images at the end of every epoch, as it evaluates.
+/// Records each rank's outputs for the same images at the end of every epoch, in evaluation mode.
 struct Opinions {
   explicit Opinions(std::size_t size) : networks(size), of(size) {
     for (Network& each : networks) each = normed();
@@ -228,7 +228,7 @@ TEST(Buffers, AreAlikeWhereRanksEvaluateUnlessTheyAreLocal) {
   }
 }
 
-// Rank 0 never hears of rank 1's samples: what it evaluates with is what it would have by itself.
+// With `broadcast`, the buffers are those of rank 0, which depend on rank 0's samples only, as with `local`.
 TEST(Buffers, ThatAreBroadcastAreThoseOfRankZero) {
   Config config = small_config();
   config.epochs = 1;
@@ -279,7 +279,7 @@ TEST(Trainer, KeepsTheResultWhereReplicasDiffer) {
   });
 }
 
-/// The network of normed(), of which only the tensors are known, as of a script; a rank's own values.
+/// The network of normed() without its module: only tensors are known, as with a script. Each rank has its own values.
 Network without_module(int rank) {
   Network network = normed();
   const auto tensors = std::make_shared<NetworkTensors>(tensors_of(network));

@@ -1,4 +1,4 @@
-// Every model of the registry: the same losses for any number of ranks, and the same bits on all of them.
+// Every model in the table: the same losses on any number of ranks, and the same bits on all ranks.
 #include <gtest/gtest.h>
 
 #include "engine/config/tables.hpp"
@@ -9,10 +9,10 @@
 namespace tutti::engine {
 namespace {
 
-/// The smallest that there is of a model, in words of a configuration.
+/// The smallest network of a model, as words of a configuration.
 struct Small {
   std::string model, options, image;
-  std::size_t norms = 0;  ///< BatchNorms, which are made to normalise over all ranks
+  std::size_t norms = 0;  ///< number of BatchNorms, which normalise over all ranks
 };
 
 const std::vector<Small>& smallest() {
@@ -31,7 +31,7 @@ const std::vector<Small>& smallest() {
   return models;
 }
 
-/// Letters that go round, as input and one further as target.
+/// A cycle of letters: the target of each letter is the next one.
 DataSplit letters() {
   constexpr std::int64_t rows = 32, context = 6;
   std::vector<std::int64_t> now, next;
@@ -78,7 +78,7 @@ TEST_P(Trajectory, DoesNotDependOnTheNumberOfRanks) {
   }
 }
 
-// In grains a BatchNorm sees two samples, wherever they are.
+// A step is computed in grains of two samples, whatever the ranks, so a BatchNorm always normalises over two samples.
 TEST_P(Trajectory, InGrainsHasTheSameBits) {
   Config config = config_of(GetParam());
   for (const char* word : {"dtype=float32", "deterministic=membership", "batch.grains=4", "steps=2"}) config.set(word);

@@ -1,4 +1,4 @@
-// Weights from files: by whose names they are found, and what is refused.
+// Weights from files: under which names they are found, and what is refused.
 #include "engine/loop/weights.hpp"
 
 #include <ATen/Functions.h>

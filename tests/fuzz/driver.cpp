@@ -1,4 +1,4 @@
-// The driver of a harness where there is no libFuzzer: makes inputs out of a corpus and hands them to the door.
+// The driver of a harness without libFuzzer: makes inputs out of a corpus and hands them to the door (the tested code).
 //
 //   fuzz_yaml CORPUS [--inputs N] [--seconds S] [--seed N]
 //   fuzz_yaml FILE...
@@ -33,7 +33,7 @@ constexpr long limit_kib = 1 << 20;
 
 struct Wanted {
   std::vector<fs::path> from;
-  std::uint64_t inputs = 0, seed = 1;  ///< 0 inputs: until the time is over
+  std::uint64_t inputs = 0, seed = 1;  ///< 0 inputs: as many as `seconds` allow
   double seconds = 2;
 };
 
@@ -79,7 +79,7 @@ std::vector<Bytes> read_all(const std::vector<fs::path>& from) {
   return inputs;
 }
 
-/// Keeps the input that is at the door in a file, which outlives the process unless leave() is called.
+/// Writes the current input to a file, which stays if the process ends before leave() is called.
 class AtDoor {
  public:
   explicit AtDoor(const std::string& file)

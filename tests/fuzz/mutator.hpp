@@ -1,4 +1,4 @@
-// Mutator: makes inputs out of those of a corpus, the same ones for the same seed.
+// Mutator: makes inputs by changing those of a corpus; the same seed gives the same inputs.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Mutator {
   void insert(std::size_t at, const Bytes& what);
 
   const std::vector<Bytes> corpus_;
-  std::vector<Bytes> words_;  ///< of all inputs: what has letters, digits, and signs that join them
+  std::vector<Bytes> words_;  ///< words in all inputs: letters, digits, and signs that join them
   std::mt19937_64 random_;
   const std::size_t longest_;
   Bytes input_;

@@ -1,12 +1,12 @@
-// What is measured of collectives on device memory, by ranks that are processes; rank 0 prints a line for each figure,
-// as worlds.py reads it: "figure NAME VALUE UNIT [WORDS]".
+// Measures collectives on device memory. Ranks are processes. Rank 0 prints a line for each figure, "figure NAME VALUE
+// UNIT [WORDS]", which worlds.py reads.
 //
 //   gpu_figures BACKEND [BYTES [SIDE [CALLS]]]
 //
-// BYTES of the large allreduce (256 MiB); SIDE of the matrices that are multiplied beside allreduces of a quarter of it
-// (4096); CALLS: how many those are, where it is not to be measured how many are enough. Every figure is a median; a
-// call's time is that of the slowest rank. Device memory's own copies are measured by rank 0 alone, while the others
-// wait on the host.
+// BYTES: size of the large allreduce (256 MiB). SIDE: rows of the matrices that are multiplied while allreduces of a
+// quarter of BYTES run (4096). CALLS: number of these allreduces; by default it is measured how many are enough. Every
+// figure is a median; a call's time is that of the slowest rank. Copies within device memory are measured by rank 0
+// alone, while the others wait on the host.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -103,7 +103,7 @@ class Measuring {
     if (world_.rank() == 0) std::printf("figure %s %.3f %s\n", name.c_str(), value, unit.c_str());
     std::fflush(stdout);
   }
-  /// What rank 0 measures while nobody else uses a device; the same number for all.
+  /// Returns what rank 0 measures while the other ranks use no device; the same number on all ranks.
   double alone(const std::function<double()>& what) {
     world_.barrier().wait();
     const double value = world_.rank() == 0 ? what() : 0.0;
@@ -120,13 +120,13 @@ class Measuring {
     return static_cast<double>(bytes) * repeats / median(times);
   }
 
-  /// Bytes read and written a second by copies within the device.
+  /// Returns the bytes per second that copies within the device read and write.
   double copies() {
     const double value = alone([&] { return 2 * rate(out_.get(), in_.get(), bytes_); });
     say("device_copy", value * 1e-9, "GB/s");
     return value;
   }
-  /// Bytes a second between the device and pinned memory, the slower way.
+  /// Returns the bytes per second of copies between device and pinned memory, in the slower direction.
   double transfers() {
     const double value = alone([&] {
       const std::size_t bytes = std::min<std::size_t>(bytes_, 64 << 20);
@@ -144,7 +144,7 @@ class Measuring {
     };
     return world_.allreduce(at(in_), at(out_));
   }
-  /// Of an allreduce, the slowest rank's time.
+  /// Returns the time of an allreduce: the median of the slowest rank's times.
   double call_of(std::size_t bytes, int before, int turns) {
     for (int i = 0; i < before; ++i) start(bytes).wait();
     std::vector<double> times, slowest(static_cast<std::size_t>(turns));
@@ -156,8 +156,8 @@ class Measuring {
     return median(slowest);
   }
 
-  /// So many allreduces of a quarter of the memory, each but the last ones in flight beside the three before it.
-  /// Once the first is done, so that all ranks are under way, this rank does what is `beside`.
+  /// Makes `calls` allreduces, each of a quarter of the memory, with up to four in flight. Calls `beside` when four are
+  /// in flight.
   void accompany(
       int calls, const std::function<void()>& beside = [] {}) {
     constexpr std::size_t quarters = 4;
@@ -173,7 +173,7 @@ class Measuring {
     }
     for (Work& one : flying) one.wait();
   }
-  /// How many last longer than `window`, with something to spare; what the quickest rank needs, and all then do.
+  /// Returns how many allreduces take longer than `window`, with a reserve: the largest number that any rank needs.
   int enough_for(double window) {
     constexpr int tried = 16;
     accompany(tried);
@@ -183,9 +183,9 @@ class Measuring {
   }
 
   struct Window {
-    double products, calls;  // seconds from the launch of the products to the end of these and of the allreduces
+    double products, calls;  // seconds from the launch of the products to their end, and to that of the allreduces
   };
-  /// Rank 0's products with allreduces in flight from before them on; all ranks get to know what was seen.
+  /// Measures rank 0's products while allreduces are in flight that began before. All ranks get the result.
   Window window(Products& products, int times, int calls) {
     Timed::time_point begin;
     const auto since = [&] { return std::chrono::duration<double>(Timed::now() - begin).count(); };
@@ -201,12 +201,12 @@ class Measuring {
     return {.products = world_.broadcast(own, 0).wait(), .calls = world_.broadcast(all, 0).wait()};
   }
 
-  /// How much longer a program's own kernels of rank 0 take beside allreduces. Where these end before the products do,
-  /// what was seen says nothing, and all is done once more with twice as many.
+  /// Measures how much longer rank 0's own kernels take beside allreduces. If the allreduces end before the kernels,
+  /// the measurement is useless, and is repeated with twice as many allreduces.
   void beside() {
     Products products(gpu_, device_, side_);
     const double one = alone([&] { return products.seconds(1), products.seconds(3) / 3; });
-    const int times = std::max(2, static_cast<int>(0.06 / one));  // for 60 ms
+    const int times = std::max(2, static_cast<int>(0.06 / one));  // enough to take 60 ms
     const int first = calls_ > 0 ? std::max(calls_, least_calls) : enough_for(one * times);
     const int most = calls_ > 0 ? first : 32 * first;
     for (int calls = first; calls <= most; calls *= 2) {
@@ -229,7 +229,7 @@ class Measuring {
                              " allreduces ended before the products that they were to accompany");
   }
 
-  static constexpr int least_calls = 8;  // with which the products are begun amid them
+  static constexpr int least_calls = 8;  // at least, so that some still run when the products begin
   Communicator& world_;
   Accelerator& gpu_;
   const std::size_t bytes_;

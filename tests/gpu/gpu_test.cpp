@@ -1,5 +1,5 @@
-// What only a device can show: folds bit for bit as the host's, streams that wait for the host, and collectives on its
-// memory. Exit code 77, with the reason, where there is none.
+// Tests that need a real device: folds with the same bits as on the host, streams that wait for the host, and
+// collectives on device memory. Exits with 77, and the reason, if there is no device.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -35,7 +35,7 @@ class Gpu : public ::testing::Test {
   Accelerator& gpu = accelerator();
 };
 
-// Of all bit patterns: NaNs, infinities, zeros of both signs, subnormals.
+// Random bit patterns, which include NaNs, infinities, zeros of both signs and subnormals.
 Memory any_bits(std::size_t bytes, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Memory data(bytes);
@@ -43,7 +43,7 @@ Memory any_bits(std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
-// Every access costs a hundred times as much under compute-sanitizer, which says so by this.
+// Set for compute-sanitizer, under which every access costs a hundred times as much.
 const bool few = std::getenv("GPU_TEST_FEW") != nullptr;
 
 TEST_F(Gpu, FoldsBitForBitAsTheHost) {
@@ -53,7 +53,7 @@ TEST_F(Gpu, FoldsBitForBitAsTheHost) {
       const auto op = static_cast<Op>(o);
       if (!supports(op, dtype)) continue;
       for (const std::size_t sources : {2u, 3u, 20u})
-        for (const std::size_t skip : {0u, 1u})  // elements: then no address is aligned to 16 bytes
+        for (const std::size_t skip : {0u, 1u})  // 1 element: no address is aligned to 16 bytes
           for (const std::size_t count : {1u, 7u, few ? 5003u : 100'003u}) {
             const Fold fold{dtype, op, op == Op::avg ? 3.0 : 1.0};
             const std::size_t bytes = count * fold.width(), offset = skip * fold.width();

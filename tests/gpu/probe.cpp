@@ -1,11 +1,11 @@
-// What collectives on device memory are asked of ranks that are processes, on whatever devices the settings name; ranks
-// and settings come from the environment (see worlds.py).
+// Tests of collectives on device memory. Ranks are processes, on the devices that the settings name; ranks and settings
+// come from the environment (see worlds.py).
 //
 //   gpu_probe cases BACKEND | large BACKEND ELEMENTS | absent | full BACKEND | killed BACKEND RANK | illegal BACKEND
 //   RANK
 //
-// Every rank prints one line: "ok TEXT", or "error CODE SECONDS TEXT" where an error was what was to be seen, with the
-// time from the mishap on. Exit code 1, with a line on stderr, where something is wrong.
+// Every rank prints one line: "ok TEXT", or "error CODE SECONDS TEXT" for an expected error, with the seconds since its
+// cause. If something is wrong, prints a line on stderr and exits with 1.
 #include <signal.h>
 #include <unistd.h>
 
@@ -48,14 +48,14 @@ class Ones {
   const std::shared_ptr<void> memory_;
 };
 
-/// Makes the world, whose calls on device memory the backend does; one that cannot be had is an error.
+/// Makes the world, and selects the backend for device memory. Throws Error if the backend cannot be used.
 Communicator world_by(const std::string& backend) {
   Communicator world = Communicator::from_env();
   if (backend != "staged" && world.size() > 1) world.use_backend(backend);
   return world;
 }
 
-// Says who does an allreduce, once it was done.
+// Makes an allreduce, and returns the backend that made it.
 std::string done_by(Communicator& world) {
   const Ones data(world, 1000);
   world.allreduce(data.buffer()).wait();
@@ -82,7 +82,7 @@ std::string play_cases(const std::string& backend) {
   return summary(world, backend, all.size());
 }
 
-// Sizes at which backends change their ways, up to `most` elements.
+// Plays calls of up to `most` elements, with sizes around which backends change their algorithms.
 std::string play_large(const std::string& backend, std::size_t most) {
   Communicator world = world_by(backend);
   std::vector<Case> all;
@@ -109,7 +109,7 @@ std::string play_large(const std::string& backend, std::size_t most) {
 
 // ---- what goes wrong ----------------------------------------------------------------------------
 
-/// Plays `calls`, which must end with an error; prints it. The memory of what failed is left alone.
+/// Makes `calls`, which must fail, and returns the error and its delay. Leaves the memory of the failed calls alone.
 std::string must_fail(const std::function<void()>& calls, const std::chrono::steady_clock::time_point& since) {
   try {
     calls();
@@ -131,7 +131,7 @@ std::string play_absent() {
   return must_fail([&] { world.allreduce(buffer).wait(); }, begin);
 }
 
-// Takes what is left of the device's memory on rank 0, then all ranks want the backend.
+// Rank 0 allocates all device memory that is left. Then all ranks select the backend.
 std::string play_full(const std::string& backend) {
   Communicator world = Communicator::from_env();
   Accelerator& gpu = accelerator(world.settings());
@@ -162,7 +162,7 @@ std::string play_killed(const std::string& backend, int victim) {
   return must_fail(
       [&] {
         for (;;) {
-          since = std::chrono::steady_clock::now();  // of the call that fails
+          since = std::chrono::steady_clock::now();  // when the call that fails began
           world.allreduce(data.buffer(), max).wait();
         }
       },
@@ -200,7 +200,7 @@ int main(int count, char** words) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_probe: %s\n", error.what());
     std::fflush(nullptr);
-    ::_exit(1);  // what has failed on a device may keep its memory for ever
+    ::_exit(1);  // device memory of failed calls may never be freed
   }
   std::fflush(nullptr);
   ::_exit(0);

@@ -7,9 +7,9 @@ namespace {
 
 __global__ void write_to_nowhere(int* where) { *where = 1; }
 
-constexpr int tile = 64, depth = 16, each = 4;  // a block makes tile x tile, a thread each x each of it
+constexpr int tile = 64, depth = 16, each = 4;  // a block computes tile x tile elements, a thread each x each
 
-// Bound by arithmetic, not by memory, as a program's own work beside a collective is.
+// Bound by arithmetic, not by memory, like a program's own work beside a collective.
 __global__ void __launch_bounds__(256) product(const float* a, const float* b, float* c, int n) {
   __shared__ float left[depth][tile + 4], right[depth][tile];
   const int row = static_cast<int>(blockIdx.y) * tile, column = static_cast<int>(blockIdx.x) * tile;

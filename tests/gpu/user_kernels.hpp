@@ -1,6 +1,6 @@
-// What a program beside tutti does with a device: the kernels of tests/gpu. A library of them is opened at run time, by
-// the name in TUTTI_TEST_KERNELS, so that the programs build and start where there is no CUDA: user_kernels.cu is one,
-// the module of the fake devices another.
+// The kernels with which tests/gpu imitates a program beside tutti. A library of them is opened at run time, by the
+// name in TUTTI_TEST_KERNELS, so that the programs build and start without CUDA. user_kernels.cu is such a library, and
+// the module of the fake devices is another one.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,9 +12,9 @@
 namespace tutti::testing {
 
 struct UserKernels {
-  /// Puts a kernel on the stream that writes where there is nothing. 0, or an error of the runtime's.
+  /// Puts a kernel on the stream that writes to an invalid address. Returns 0, or an error of the runtime.
   int (*illegal_address)(int device, void* stream);
-  /// c = a * b, of square matrices of n floats a side, n a multiple of 64.
+  /// Computes c = a * b for square matrices of n x n floats; n must be a multiple of 64.
   int (*multiply)(int device, void* stream, const float* a, const float* b, float* c, int n);
 };
 

@@ -1,7 +1,7 @@
-// Bootstraps from the real environment and meets the others in the store: what the launcher tests start.
+// Bootstraps from the real environment and meets the other ranks in the store. The launcher tests start it.
 //
 //   bootstrap_probe [twice]     prints "rank R of N by LAUNCHER local L of M secret S sum T"
-//   bootstrap_probe stays       prints it and waits for its end
+//   bootstrap_probe stays       prints it and waits until it is ended
 //   bootstrap_probe leaves      opens the store and ends
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Everybody writes, everybody reads everybody.
+/// Each rank sets a key of the store and reads the keys of all ranks.
 void meet(const tutti::Bootstrap& self) {
   const auto until = tutti::deadline_in(tutti::Seconds(60));
   self.store->set("hello/" + std::to_string(self.rank), std::to_string(self.rank + 1));

@@ -1,4 +1,4 @@
-// Bootstraps of several ranks that are threads here: files, servers on deterministic ports, taken ports, PMI.
+// Bootstraps of several ranks that are threads: files, servers on deterministic ports, occupied ports, PMI.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ Settings settings_with(const std::string& store, const std::string& secret = "")
   return settings;
 }
 
-/// Bootstraps all ranks at once; each tells the others its rank.
+/// Bootstraps all ranks at once; each rank then waits in the store for all others.
 std::vector<Bootstrap> bootstrap_all(int size, const Settings& settings,
                                      const std::function<Variables(int)>& variables) {
   std::vector<Bootstrap> found(static_cast<std::size_t>(size));
@@ -66,7 +66,7 @@ void expect_one_job(const std::vector<Bootstrap>& all) {
   }
 }
 
-/// Who serves waits for the others to leave: so they leave at once.
+/// Ends all ranks at once, because the rank that serves the store waits until the others have left.
 void leave(std::vector<Bootstrap>& all) {
   std::vector<std::thread> threads;
   for (Bootstrap& one : all) threads.emplace_back([&one] { one = {}; });
@@ -109,7 +109,7 @@ TEST(TuttiRun, FolderGivesTheSecret) {
 }
 
 TEST(TuttiRun, ARankThatIsThereTwice) {
-  // The other process that claims to be rank 0 is a child of this test: on this host, and alive.
+  // The other process that claims to be rank 0 is a child of this test, so it is on this host and alive.
   std::string folder = ::testing::TempDir() + "tutti-bootstrap-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Settings settings = settings_with("file://" + folder, "hush");
@@ -147,12 +147,12 @@ TEST(Torchrun, MeetsBesideTheMastersPort) {
 
 TEST(Torchrun, TakenPortsAndStrangersArePassedOver) {
   const int port = free_port();
-  // The next two ports are held by another job.
+  // Another job uses the next two ports.
   std::vector<std::unique_ptr<TcpStoreServer>> others;
   for (int next = 1; next <= 2; ++next) try {
       others.push_back(std::make_unique<TcpStoreServer>("127.0.0.1", port + next, "another job"));
     } catch (const Error&) {
-      continue;  // taken already: as good
+      continue;  // another process has it, which serves the test as well
     }
   auto all = bootstrap_all(3, Settings{}, [&](int rank) { return torchrun_rank(rank, 3, port); });
   expect_one_job(all);

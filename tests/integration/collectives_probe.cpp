@@ -1,8 +1,8 @@
-// Every collective, by the rules and by every algorithm there is, on whatever launched it; checks all results.
+// Makes every collective, by the rules and by every algorithm, with any launcher, and checks all results.
 //
 //   collectives_probe             prints "played N calls by M algorithms on R ranks of H hosts" at rank 0, exits 0
-//   collectives_probe --who       by the rules alone; also who each rank is, "rank 1 of 4 by SLURM local 1 of 2"
-//   collectives_probe --routes    also each rank's routes, "rank 3: shm, shm, self, tcp 10.88.0.2:..."
+//   collectives_probe --who       by the rules alone; also prints each rank, "rank 1 of 4 by SLURM local 1 of 2"
+//   collectives_probe --routes    also prints each rank's routes, "rank 3: shm, shm, self, tcp 10.88.0.2:..."
 //   collectives_probe --crossing  compares what the hosts have sent over their interface common0 with the formula of
 //                                 every algorithm that has one; prints "KIND ALGORITHM SENT FORMULA" at rank 0
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 using namespace tutti;
 using namespace tutti::testing;
 
-/// By rank, a number of its host.
+/// Returns a number for each rank, which is equal for ranks of the same host.
 std::vector<int> hosts_of_ranks(Communicator& world) {
   const std::string identity = host_identity(world.settings().host_id);
   std::vector<std::int64_t> mine = {
@@ -78,7 +78,7 @@ class Probe {
     }
   }
 
-  /// The exit code: every rank's.
+  /// Returns the exit code, which is the same on all ranks.
   int report() {
     const int wrong = world_.allreduce(wrong_).wait();
     if (world_.rank() == 0 && wrong == 0)
@@ -144,7 +144,7 @@ class Probe {
     if (++wrong_ <= 5) std::printf("rank %d: %s: %s\n", world_.rank(), what.c_str(), fault.c_str());
   }
 
-  /// Bytes that all hosts together have sent over common0 in the meantime, with the headers of their packets.
+  /// Returns the bytes that all hosts together send over common0 during `call`, including packet headers.
   template <class Call>
   std::int64_t sent_by_hosts(Call&& call) {
     world_.barrier().wait();
@@ -161,7 +161,7 @@ class Probe {
     for (std::string word; file >> word;) {
       if (word != "common0:") continue;
       std::int64_t value = 0;
-      for (int column = 0; column < 9; ++column) file >> value;  // eight of what came in, then bytes sent
+      for (int column = 0; column < 9; ++column) file >> value;  // eight columns of received data, then the bytes sent
       return value;
     }
     throw Error(Code::invalid, "there is no interface common0 here");

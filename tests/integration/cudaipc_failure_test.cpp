@@ -1,4 +1,4 @@
-// cudaipc between processes, over the fake accelerator: what goes wrong, and what becomes of memory then.
+// cudaipc between processes, over the fake accelerator: failures, and whether buffers can be freed afterwards.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -13,9 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t large = 100'002;  // floats: each rank folds a part
+constexpr std::size_t large = 100'002;  // in floats; so large that each rank reduces a part
 
-/// The error of a call: its code, and words of it.
+/// Makes a call that must fail with an error that has this code and whose text contains `words`.
 void expect_error(const std::function<void()>& call, Code code, const std::string& words) {
   try {
     call();
@@ -46,7 +46,7 @@ TEST_F(CudaIpc, ARankWithoutMemoryForItsSlotsIsNamedAndNotWaitedFor) {
 
 TEST_F(CudaIpc, ARankThatReachesAnotherGpuNotTellsTheOthersSo) {
   Settings settings;
-  settings.connect_timeout = 50;  // that nobody waits for
+  settings.connect_timeout = 50;  // must not be waited for
   run(
       {2, 2},
       [](Communicator& world, WorldRank& rank) {
@@ -63,7 +63,7 @@ TEST_F(CudaIpc, ADeviceThatHasFailedIsTheErrorOfAll) {
   run({2, 2}, [](Communicator& world, WorldRank& rank) {
     OnDevice& data = *new OnDevice(rank.device(), floats(100, 1.0f));
     rank.play(allreduce_of(data, data));
-    world.barrier().wait();  // the other one has ended it too
+    world.barrier().wait();  // the other rank has completed its call too
     if (rank.rank() == 1) fake_accelerator().break_device(1, "an illegal memory access was encountered");
     expect_error([&] { rank.play(allreduce_of(data, data)); }, Code::internal, "illegal memory access");
   });
@@ -87,7 +87,7 @@ TEST_F(CudaIpc, TheDeadlineEndsACallThatOneRankNeverMakes) {
       settings);
 }
 
-// The owner of the buffers goes with the call: a rank that is not in it has said that it leaves them alone.
+// The buffers' owner is released with the failed call: the rank that never called has said that it does not use them.
 TEST_F(CudaIpc, ALargeCallThatOneRankNeverMakesKeepsNobodysBuffers) {
   Settings settings;
   settings.timeout = 1;
@@ -131,8 +131,8 @@ TEST_F(CudaIpc, TheDeadRankIsNamedByEverySurvivor) {
   fleet.expect_success_without(victim);
 }
 
-// It dies while its device has still to do what the others wait for. Nothing of theirs waits for it then: the device's
-// memory can be freed, which waits for all that is on its streams.
+// The rank dies while work for the others is still pending on its device. The others' streams must not wait for that
+// work: their memory can be freed, and freeing waits for all work on the streams.
 TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
   constexpr int size = 3, victim = 1;
   for (const std::size_t count : {std::size_t{100}, large}) {
@@ -151,8 +151,8 @@ TEST_F(CudaIpc, ARankThatDiesBeforeItsInputIsReadyHoldsNobodysStream) {
   }
 }
 
-// The victim ends a call in which another rank's device is slow, and still has to write to the result of a third: that
-// one gets the error, and with it its buffer, when nobody writes there any more.
+// Rank 1 dies in a call in which rank 2's device is slow and still writes to the result of rank 0. Rank 0 gets the
+// error, and so its buffer, only after these writes.
 TEST_F(CudaIpc, AResultIsGivenBackWhenNobodyWritesToIt) {
   constexpr int size = 3, victim = 1, slow = 2;
   const std::string folder = folder_.path();
@@ -161,12 +161,12 @@ TEST_F(CudaIpc, AResultIsGivenBackWhenNobodyWritesToIt) {
     OnDevice data(0, floats(large, 1.0f)), out(0, 4 * large);
     rank.play(allreduce_of(data, out));
     const std::size_t before = gpu.moved_bytes();
-    // The victim's part is never done: a call that needs nothing more of it might succeed before its death is known.
+    // The victim's device is stalled too. Otherwise the call might succeed before the death is known.
     gpu.stall(rank.rank() == slow || rank.rank() == victim);
     const Work work = rank.begin(allreduce_of(data, data));
     std::thread watcher([&] {
       while (gpu.moved_bytes() == before) std::this_thread::sleep_for(1ms);
-      say_going(folder, rank.rank());  // its fold is on the stream
+      say_going(folder, rank.rank());  // its reduction is on the stream
       if (rank.rank() != slow) return;
       make_file_store(folder)->wait("the victim has gone", deadline_in(60s));
       std::this_thread::sleep_for(200ms);

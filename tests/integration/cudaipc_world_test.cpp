@@ -1,5 +1,5 @@
-// cudaipc between processes, over the fake accelerator: ranks that share a device, large calls, direct and staged; what
-// is cached of other processes' memory, and what it takes.
+// cudaipc between processes, over the fake accelerator: ranks that share a device, large calls, direct and staged; the
+// cache of other processes' memory, and how much device memory the backend takes.
 #include <functional>
 #include <set>
 
@@ -10,9 +10,9 @@
 namespace tutti::testing {
 namespace {
 
-constexpr std::size_t large = 70'000;  // floats, which are read where they are
+constexpr std::size_t large = 70'000;  // in floats; so large that other ranks read the buffers directly
 
-// As in backend_conformance.cpp, where each has its own.
+// Like the test in backend_conformance.cpp, where each rank has its own device.
 TEST_F(CudaIpc, RanksThatShareADevice) {
   for (const Shape shape : {Shape{2, 1}, Shape{4, 1}, Shape{4, 2}})
     run(shape, [](Communicator&, WorldRank& rank) {
@@ -33,7 +33,7 @@ TEST_F(CudaIpc, RanksThatShareADevice) {
     });
 }
 
-// Large ones in place, and a folding factor, which go through the slots in several pieces.
+// Large calls in place, or with a premul_sum factor, go through the slots in several pieces.
 TEST_F(CudaIpc, StagedPieces) {
   const std::size_t count = thinned ? 2'200'000 : 5'000'011;
   run({2, 1}, [count](Communicator&, WorldRank& rank) {
@@ -56,7 +56,7 @@ TEST_F(CudaIpc, LargeOnesAreFoldedInParts) {
     });
 }
 
-// Each rank reads its part of every input and writes it to every result: P N read and P N written by all ranks.
+// Each rank reads its part of every input and writes it to every result, so all P ranks read P N and write P N bytes.
 TEST_F(CudaIpc, LargeOnesMoveNoMoreThanTheyMust) {
   constexpr std::size_t count = std::size_t{1} << 20, bytes = count * sizeof(float);
   for (const Shape shape : {Shape{2, 1}, Shape{4, 2}})
@@ -71,7 +71,7 @@ TEST_F(CudaIpc, LargeOnesMoveNoMoreThanTheyMust) {
     });
 }
 
-// Memory that was freed and given out again at the same address is other memory.
+// Memory that was freed and allocated again at the same address must be opened anew.
 TEST_F(CudaIpc, MemoryIsOpenedOncePerAllocationAndNeverStale) {
   run({2, 1}, [](Communicator& world, WorldRank& rank) {
     FakeAccelerator& gpu = fake_accelerator();
@@ -102,7 +102,7 @@ TEST_F(CudaIpc, MemoryIsOpenedOncePerAllocationAndNeverStale) {
   });
 }
 
-// Other memory may begin elsewhere, and reach over several that were there before.
+// New memory may begin at another address, and include the addresses of several freed allocations.
 TEST_F(CudaIpc, LargerMemoryAtAddressesThatWereFreed) {
   run({2, 1}, [](Communicator& world, WorldRank& rank) {
     int reached = 0;
@@ -127,7 +127,7 @@ TEST_F(CudaIpc, LargerMemoryAtAddressesThatWereFreed) {
   });
 }
 
-// A process opens an allocation once, whichever communicators show it, and as long as one of them is there.
+// A process opens an allocation once for all communicators that use it, and closes it with the last of them.
 TEST_F(CudaIpc, CommunicatorsShareWhatIsOpen) {
   run({2, 1}, [](Communicator& world, WorldRank& rank) {
     FakeAccelerator& gpu = fake_accelerator();
@@ -164,7 +164,7 @@ TEST_F(CudaIpc, HandlesThatNobodyUsesAreClosed) {
   });
 }
 
-// Whatever is called: slots, and nothing besides.
+// The backend allocates device memory for its slots, and nothing else, whatever is called.
 TEST_F(CudaIpc, TakesAtMost32MiBOfTheDevice) {
   run({2, 1}, [](Communicator& world, WorldRank& rank) {
     FakeAccelerator& gpu = fake_accelerator();
@@ -189,7 +189,7 @@ TEST_F(CudaIpc, TakesAtMost32MiBOfTheDevice) {
   });
 }
 
-// A rank that has its result gives back its slots only when the others have read them.
+// A rank that has its result frees its slots only after the other ranks have read them.
 TEST_F(CudaIpc, LeavingRightAfterACall) {
   run({3, 1}, [](Communicator& world, WorldRank& rank) {
     const OnDevice data(0, floats(1000, 1.0f)), out(0, 4000);

@@ -1,5 +1,5 @@
-// Who does a call on device memory when nobody is named: NCCL where it can, else the processes' own memory, else the
-// host.
+// The backend of calls on device memory if none is named: NCCL if possible, else the memory of the processes directly,
+// else staging through the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Choice {
   std::string verify = "light";
 };
 
-/// One of two processes; what they do after a minute comes too late for the test.
+/// Makes the world of one of two processes. Whatever takes more than a minute is too late for the test.
 Communicator connected(const Choice& choice, int rank, const std::string& folder) {
   ::setenv("FAKE_DEVICES", choice.devices, 1);
   Bootstrap bootstrap;
@@ -44,7 +44,7 @@ Data floats(std::size_t count, float value) {
   return {bytes, bytes + count * sizeof(float)};
 }
 
-/// In place.
+/// An allreduce in place.
 Collective allreduce_of(const OnDevice& data) {
   Collective call;
   call.kind = Kind::allreduce;
@@ -54,7 +54,7 @@ Collective allreduce_of(const OnDevice& data) {
 
 int device_of(int rank) { return rank % static_cast<int>(fake_accelerator().devices().size()); }
 
-/// What the two take for an allreduce on device memory, which they play.
+/// Plays an allreduce on device memory on two ranks, and returns the backend that they chose for it.
 std::string taken(const Choice& choice) {
   TemporaryFolder folder;
   Fleet fleet(2, [&](int rank) -> std::string {
@@ -95,7 +95,7 @@ const Choice both_wanted[] = {{"2", TUTTI_FAKE_NCCL, "nccl,cudaipc"},
                               {"1", TUTTI_FAKE_NCCL, "nccl,cudaipc"},
                               {"2", TUTTI_FAKE_NCCL, "nccl,cudaipc", DType::f32, "full"}};
 
-// The first calls of two communicators, begun in one order here and in the other there; and further ones behind them.
+// The first calls of two communicators are started in opposite orders on the two ranks; further calls follow.
 TEST_F(DeviceChoice, IsMadeInWhateverOrderCommunicatorsAreFirstUsed) {
   for (const Choice& choice : both_wanted) {
     TemporaryFolder folder;
@@ -115,7 +115,7 @@ TEST_F(DeviceChoice, IsMadeInWhateverOrderCommunicatorsAreFirstUsed) {
   }
 }
 
-// Of a first call, too, which returns at once.
+// Also tests a first call, which must return at once.
 TEST_F(DeviceChoice, ACallThatOneRankNeverMakesEndsByItsOwnDeadline) {
   for (const Choice& choice : both_wanted) {
     TemporaryFolder folder;
@@ -138,7 +138,7 @@ TEST_F(DeviceChoice, ACallThatOneRankNeverMakesEndsByItsOwnDeadline) {
   }
 }
 
-// What a first call names may turn out not to be there: an error of all ranks.
+// A first call names a backend that turns out to be missing: all ranks get an error.
 TEST_F(DeviceChoice, ANameThatTheseRanksCannotHave) {
   TemporaryFolder folder;
   Fleet fleet(2, [&](int rank) -> std::string {

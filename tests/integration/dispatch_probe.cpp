@@ -1,7 +1,7 @@
-// What a call costs besides the work of a backend, on one rank by itself.
+// Measures what a call costs besides the work of a backend, on a single rank.
 //
-//   dispatch_probe time              nanoseconds to the first line of Backend::start, and of whole calls
-//   dispatch_probe calls FORM COUNT  makes that many calls, for those who count instructions or system calls
+//   dispatch_probe time              prints nanoseconds to the first line of Backend::start, and of whole calls
+//   dispatch_probe calls FORM COUNT  makes COUNT calls, so that instructions or system calls can be counted
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace {
 
 using tutti::Clock;
 
-// "instant" ends a call in start(), "instant/later" at the waiter's first look.
+// The backend "instant" ends a call in start(), "instant/later" when the waiter looks for the first time.
 tutti::Communicator alone(const std::string& backend) {
   tutti::Bootstrap bootstrap;
   bootstrap.settings.tuning = "off";
@@ -50,7 +50,7 @@ void make_calls(const Form& form, tutti::Communicator& world, long count) {
 
 std::int64_t now() { return Clock::now().time_since_epoch().count(); }
 
-// Of a busy machine's values the lower quartile, which tells what a call costs by itself.
+// Returns the lower quartile, because other programs on a busy machine only lengthen times.
 std::int64_t quartile(std::vector<std::int64_t> values) {
   const auto place = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::ranges::nth_element(values, place);

@@ -1,4 +1,4 @@
-// The accelerator that tests stand on keeps its own promises: order, poison, and memory that other processes open.
+// The fake accelerator of the tests keeps its promises: order, poison, and memory that other processes open.
 #include "tests/support/fake_accelerator.hpp"
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ std::vector<float> read(FakeAccelerator& gpu, const void* from, std::size_t coun
   return data;
 }
 
-// First, while this process has no threads.
+// Must be the first test, because it forks, so that this process must not have threads yet.
 TEST(FakeAccelerator, SharesMemoryBetweenProcesses) {
   int pipes[2];
   ASSERT_EQ(::pipe(pipes), 0);
   Fleet fleet(2, [&](int rank) -> std::string {
-    FakeAccelerator gpu(2);  // its threads are this process's
+    FakeAccelerator gpu(2);  // its threads belong to this process
     MemoryHandle handle;
     if (rank == 0) {
       const std::vector<float> data{1, 2, 3};
@@ -60,7 +60,7 @@ TEST(FakeAccelerator, DoesTheTasksOfAStreamInOrderAndLetsStreamsWaitForOneAnothe
   const Owned<Event> event(gpu, gpu.make_event(0));
   const auto memory = gpu.allocate(0, 4);
   const std::vector<float> one{1}, two{2};
-  gpu.wait(*b, *event);  // never recorded: passes
+  gpu.wait(*b, *event);  // does not block, since the event was never recorded
   gpu.copy(*b, memory.get(), two.data(), 4);
   gpu.synchronize(*b);
   EXPECT_EQ(read(gpu, memory.get(), 1), two);

@@ -1,4 +1,4 @@
-// Ranks that die, stop, stay away or disagree: what the others are told, and how soon.
+// Ranks that die, stop, stay away or disagree: which error the others get, and how soon.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ std::int64_t now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count();
 }
 
-// What a rank says of the error that it got: "TIME CODE CULPRIT text".
+// Returns a rank's error as "TIME CODE CULPRIT text".
 std::string report(const Error& error) {
   return std::to_string(now_us()) + " " + std::string(name(error.code())) + " " + std::to_string(error.culprit()) +
          " " + error.what();
@@ -62,7 +62,7 @@ Report read_report(const std::string& said) {
   return report;
 }
 
-// Runs `act` on a world until an Error comes out, and reports it; "no error" otherwise.
+// Runs `act` on a world until it throws an Error, and returns the report; "no error" if it does not throw.
 template <class Act>
 std::string until_error(const Scene& scene, int rank, Act act) {
   Communicator world = join(scene, rank);
@@ -78,7 +78,7 @@ void note_begin(const Scene& scene, int rank) {
   make_file_store(scene.folder)->set("began/" + std::to_string(rank), std::to_string(now_us()));
 }
 
-// The promise itself, and so the one assertion on time: all know within a second after the last rank's call.
+// The promise of a second: all ranks know of a mismatch that soon after the last call. So this test may measure time.
 void expect_within_a_second(const Scene& scene, const std::vector<Report>& reports) {
   const auto store = make_file_store(scene.folder);
   std::int64_t last = 0;
@@ -93,22 +93,22 @@ class Faults : public ::testing::TestWithParam<const char*> {
   TemporaryFolder folder_;
 };
 
-// After an error the memory is the caller's again: nobody else writes there.
+// After an error the memory belongs to the caller again: no other rank may write to it.
 void expect_left_alone(std::span<float> data) {
   std::ranges::fill(data, -7.0f);
   std::this_thread::sleep_for(20ms);
   if (std::ranges::count(data, -7.0f) != std::ssize(data)) throw std::runtime_error("written to after the error");
 }
 
-/// What a kill finds.
+/// The circumstances of a kill.
 struct Doom {
   int victim;
   std::chrono::milliseconds after;
-  bool with_child;  ///< the victim has forked, and the child lives
-  bool shared;      ///< the buffers are of Communicator::allocate
+  bool with_child;  ///< the victim has forked a child, which lives on
+  bool shared;      ///< the buffers come from Communicator::allocate
 };
 
-// One kill -9 inside 64 MiB allreduces; gives the survivors' delays in microseconds.
+// Kills a rank during 64 MiB allreduces. Returns the microseconds until each survivor knew.
 std::vector<std::int64_t> kill_once(const Scene& scene, const Doom& doom) {
   const int victim = doom.victim;
   Fleet fleet(scene.size, [&](int rank) {
@@ -150,7 +150,7 @@ std::vector<std::int64_t> kill_once(const Scene& scene, const Doom& doom) {
   return delays;
 }
 
-// TUTTI_TEST_KILLS sets how many; the delays are printed here and judged by tests/kills, for the machine may be busy.
+// TUTTI_TEST_KILLS sets the number of kills. Delays are printed here, and judged by tests/kills on a quiet machine.
 TEST_P(Faults, TheDeadRankIsNamedByEverySurvivor) {
   const char* wanted = std::getenv("TUTTI_TEST_KILLS");
   const int kills = wanted ? std::atoi(wanted) : 10;
@@ -178,7 +178,7 @@ TEST_P(Faults, ADifferentCollectiveIsDescribedOnEveryRank) {
         world.broadcast(data, 0).wait();
       else
         world.allreduce(data).wait();
-      world.barrier().wait();  // whose part had already ended hears of it here
+      world.barrier().wait();  // a rank whose part of the call had ended gets the error here
     });
   });
   std::vector<Report> reports;
@@ -214,7 +214,7 @@ TEST_P(Faults, AnotherCountIsDescribedOnEveryRank) {
   expect_within_a_second(scene(), reports);
 }
 
-// Calls that were made behind one that fails are ended with it, and not left to their deadline.
+// Calls that were started after one that fails end with it, not at their own deadlines.
 TEST_P(Faults, CallsBehindAMismatchEndToo) {
   Fleet fleet(2, [scene = scene(2)](int rank) -> std::string {
     Communicator world = join(scene, rank);
@@ -225,7 +225,7 @@ TEST_P(Faults, CallsBehindAMismatchEndToo) {
     for (const Work& work : works) {
       try {
         work.wait();
-        if (&work == works) said += "it passed; ";  // over messages, one behind it may have by then
+        if (&work == works) said += "it passed; ";  // over messages, the rank may have received the smaller data
       } catch (const Error& error) {
         if (error.code() != Code::mismatch) said += error.what();
       }
@@ -235,7 +235,7 @@ TEST_P(Faults, CallsBehindAMismatchEndToo) {
   fleet.expect_success();
 }
 
-// Nobody sends: only the question "where are you" can find this.
+// Neither rank sends anything, so only the question where the other rank is can detect this.
 TEST_P(Faults, TwoRanksThatEachBelieveTheOtherIsTheRoot) {
   Fleet fleet(2, [scene = scene(2)](int rank) {
     return until_error(scene, rank, [&](Communicator& world) {
@@ -256,7 +256,7 @@ TEST_P(Faults, TwoRanksThatEachBelieveTheOtherIsTheRoot) {
   expect_within_a_second(scene(2), reports);
 }
 
-// Three calls are in flight, so that what is known of one is not taken for the others.
+// The others have three calls in flight, which must not be mistaken for the missing rank's last call.
 TEST_P(Faults, ARankThatNeverCallsIsNamedWithItsLastCall) {
   for (const char* verify : {"light", "off"}) {
     const TemporaryFolder folder;
@@ -322,7 +322,7 @@ TEST_P(Faults, AStoppedRankDoesNotHideADeadOne) {
   EXPECT_EQ(read_report(fleet.answer(3)).culprit, 1);
 }
 
-// Containers on one host share its network but not its process numbers.
+// As for containers on one host, which share the network but not the process numbers.
 TEST_P(Faults, ADeadRankInAnotherPidNamespaceIsNamed) {
   const Scene scene = this->scene(3);
   const auto act = [&](int rank) {
@@ -372,7 +372,7 @@ TEST_P(Faults, ACallInAForkedChildIsRefused) {
     }
     int status = -1;
     ::waitpid(child, &status, 0);
-    world.barrier().wait();  // the parent goes on as before
+    world.barrier().wait();  // the parent's communicator still works
     return status == 0 ? "" : "the child ended with status " + std::to_string(status);
   });
   fleet.expect_success();

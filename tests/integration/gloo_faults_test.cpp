@@ -1,4 +1,4 @@
-// A rank that is killed while gloo plays: every survivor is told which.
+// A rank is killed during a call of the gloo backend: every survivor gets an error that names it.
 #include <gtest/gtest.h>
 
 #include <chrono>

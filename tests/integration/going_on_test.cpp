@@ -1,4 +1,4 @@
-// A rank dies, its communicators fail, and those of the others go on.
+// A rank dies: its communicators fail, and communicators without that rank still work.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -53,7 +53,7 @@ TEST_P(GoingOn, WithoutTheRankThatDied) {
     const Work from_victim = world.recv(Buffer(&named, 1, DType::i32), victim, 6, {.timeout = no_deadline});
     world.barrier().wait();
     if (rank == victim) ::raise(SIGKILL);
-    std::string wrong = use(*before, 20);  // perhaps before the news has come
+    std::string wrong = use(*before, 20);  // possibly before the death is known
     wrong +=
         expect_lost(from_any, "recv_any") + expect_lost(from_victim, "recv") + expect_lost(world.barrier(), "barrier");
     wrong += use(*before, 20);

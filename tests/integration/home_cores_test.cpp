@@ -1,4 +1,4 @@
-// Which threads the library puts onto which core: what it asks of the kernel is counted on its way there.
+// Counts the system calls by which the library binds threads to cores.
 #include <gtest/gtest.h>
 
 #include <sched.h>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::size_t most_cores = 16;
 
-// By the library itself, in waits and large scatters of ranks that outnumber the cores, each of which is put onto every
-// core in turn.
+// Counts how often the library binds threads, in waits and large scatters of more ranks than cores. The test itself
+// binds each rank to every core in turn.
 long masks_set_by_the_library(const char* home_cores) {
   Settings settings = testing::test_settings("shm");
   settings.home_cores = home_cores;
@@ -40,10 +40,10 @@ long masks_set_by_the_library(const char* home_cores) {
     std::vector<float> all(world.rank() == 0 ? static_cast<std::size_t>(ranks) << 17 : 0), block(1 << 17);
     for (const int core : cores) {
       step_onto_core(core);
-      by_the_test += 2;  // there, and the mask as it was
+      by_the_test += 2;  // one to bind, one to restore the mask
       if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
       world.barrier().wait();
-      // By cma, whoever shares the root's core need not leave it.
+      // Not by cma, with which a rank that shares the root's core need not leave it.
       world.scatter(all, block, 0, {.algorithm = "shm/two_copy"}).wait();
     }
   });

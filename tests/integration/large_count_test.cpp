@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t count = (std::size_t{1} << 31) + 5;
 
-// Ordinary anonymous memory, given back at once when it goes.
+// Anonymous memory, which the destructor returns to the system at once.
 struct Pages {
   explicit Pages(std::size_t bytes) : size(bytes) {
     data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -25,7 +25,7 @@ struct Pages {
   void* data;
 };
 
-// ThreadSanitizer keeps four bytes for every byte that is touched, and AddressSanitizer one for eight.
+// ThreadSanitizer keeps four bytes for every byte that is touched; AddressSanitizer keeps one byte for eight.
 #ifdef __SANITIZE_THREAD__
 constexpr std::size_t memory_factor = 6;
 #else
@@ -39,7 +39,7 @@ TEST_P(LargeCount, AllreduceInPlace) {
   const std::size_t need = 2 * count * width * memory_factor + (1ull << 30);
   if (available_memory() < need) GTEST_SKIP() << "needs " << size_text(need) << " of memory";
   Settings settings = test_settings("shm");
-  settings.timeout = 280;  // gigabytes, on machines of any kind
+  settings.timeout = 280;  // gigabytes may take long on a slow machine
   run_ranks(2, settings, [&](Communicator& world) {
     Pages pages(count * width);
     auto* const bytes = static_cast<std::uint8_t*>(pages.data);

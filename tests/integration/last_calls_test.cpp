@@ -1,4 +1,4 @@
-// A rank takes part in calls and ends without a goodbye: the others still get what it gave before.
+// A rank takes part in calls and then ends without a goodbye: the others still get the data that it sent before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t count = 100;  // few enough for all transports to send at once
+constexpr std::size_t count = 100;  // so few that all transports send them at once
 
 std::vector<float> numbers(float first) {
   std::vector<float> made(count);
@@ -24,7 +24,7 @@ std::vector<float> numbers(float first) {
   return made;
 }
 
-/// The letter for a process's state in /proc: 'T' is stopped, 'Z' is dead.
+/// Waits until a process is in a state, given by its letter in /proc: 'T' is stopped, 'Z' is dead.
 void wait_for_state(pid_t pid, char wanted) {
   for (int i = 0; i < 3000; ++i, ::usleep(10'000)) {
     std::string text;
@@ -63,7 +63,7 @@ std::string wrong_broadcast(Communicator& world) {
   return all == numbers(40) ? "" : "broadcast: wrong numbers";
 }
 
-/// Takes what rank 1 has sent to rank 0, and has given to all, in another order than it came.
+/// Receives rank 1's messages to rank 0 and its data of collectives in another order than they were sent.
 std::string wrong_at_first(Communicator& world) {
   std::vector<float> got(count), all(3 * count);
   if (const std::string said = failure_of(world.gather(numbers(60), all, 0)); said != "") return "gather: " + said;
@@ -76,7 +76,7 @@ std::string wrong_at_first(Communicator& world) {
   return wrong_broadcast(world);
 }
 
-// The others learn of the end before they make the calls.
+// The other ranks learn that rank 1 has ended before they make their calls.
 TEST_P(LastCalls, AreTakenLate) {
   const TemporaryFolder folder;
   Fleet fleet(3, [&](int rank) -> std::string {
@@ -89,7 +89,7 @@ TEST_P(LastCalls, AreTakenLate) {
       for (const float first : {10.0f, 20.0f}) world.send(numbers(first), 0, 5).wait();
       auto all = numbers(40);
       world.broadcast(all, 1).wait();
-      // Rank 2 could otherwise learn of the loss before its gather, which would then be refused.
+      // Otherwise rank 2 could learn of the end before its gather, which would then be refused.
       bootstrap.store->wait("given", deadline_in(Seconds(30)));
       ::_exit(0);
     }
@@ -106,7 +106,7 @@ TEST_P(LastCalls, AreTakenLate) {
   for (const int rank : {1, 0, 2}) EXPECT_EQ(fleet.answer(rank), "");
 }
 
-// A call in which a rank only gives fails, and with it all that follow.
+// Rank 0's broadcast to the rank that has ended fails, and so do all later calls of the communicator.
 TEST_P(LastCalls, EndWithOneThatGives) {
   const TemporaryFolder folder;
   Fleet fleet(2, [&](int rank) -> std::string {
@@ -127,7 +127,7 @@ TEST_P(LastCalls, EndWithOneThatGives) {
   for (const int rank : {1, 0}) EXPECT_EQ(fleet.answer(rank), "");
 }
 
-// The calls are pending at a rank that gets to look at what has come only after the other's end.
+// Rank 0 has pending calls and is stopped. It sees the data that has come only after the other rank has ended.
 TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
   constexpr std::size_t calls = 4;
   const TemporaryFolder folder;
@@ -146,7 +146,7 @@ TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
     for (auto& one : all) pending.push_back(world.gather(given, one, 0));
     bootstrap.store->set("launched", "1");
     ::raise(SIGSTOP);
-    ::usleep(200'000);  // the background thread hears of the end first
+    ::usleep(200'000);  // the background thread learns of the end before wait()
     for (std::size_t i = 0; i < calls; ++i) {
       if (const std::string said = failure_of(pending[i]); said != "") return std::to_string(i) + ": " + said;
       const std::vector<float> others(all[i].begin() + count, all[i].end());

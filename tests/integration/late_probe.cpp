@@ -1,8 +1,8 @@
-// What a job of many ranks costs, and what a late rank and a dead one change.
+// The costs of a job of many ranks, and of a late and a dead rank.
 //
 //   late_probe LATE SECONDS         a barrier and an allreduce; then rank LATE comes SECONDS late to a barrier. Rank 0
 //                                   prints the times, and memory and sockets of a rank before and after
-//   late_probe LATE SECONDS kill    then rank LATE kills itself; rank 0 prints when it was told, and what
+//   late_probe LATE SECONDS kill    then rank LATE kills itself; rank 0 prints when it got the error, and its text
 #include <unistd.h>
 
 #include <array>
@@ -34,7 +34,7 @@ std::int64_t open_sockets() {
   return count;
 }
 
-/// KiB of memory that are this process's alone, and its share of what it has in common with others.
+/// KiB of memory of this process: its private memory, and its proportional share of shared memory (Pss).
 std::int64_t memory() {
   std::ifstream file("/proc/self/smaps_rollup");
   std::int64_t kib = 0;
@@ -43,7 +43,7 @@ std::int64_t memory() {
   return kib;
 }
 
-/// The most, and the sum, over all ranks.
+/// Returns the maximum and the sum over all ranks.
 std::array<std::int64_t, 2> over_all(std::int64_t mine, Communicator& world) {
   std::array<std::int64_t, 1> most{mine}, all{mine};
   world.allreduce(most, max).wait();
@@ -53,7 +53,7 @@ std::array<std::int64_t, 2> over_all(std::int64_t mine, Communicator& world) {
 
 double seconds_since(Clock::time_point then) { return Seconds(Clock::now() - then).count(); }
 
-/// Rank `victim` kills itself half a second from now, and the others wait for it.
+/// Rank `victim` kills itself in half a second, while the others wait for it.
 int play_death(Communicator& world, int victim) {
   std::array<std::int64_t, 1> when{(Clock::now() + std::chrono::milliseconds(500)).time_since_epoch().count()};
   world.broadcast(when, victim).wait();
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   world.barrier().wait();
   const double start = seconds_since(began);
   std::vector<float> values(1024, 1.0f);
-  for (int i = 0; i < 2; ++i) {  // what the calls themselves need
+  for (int i = 0; i < 2; ++i) {  // before the measurement, so that later calls need no more memory
     world.barrier().wait();
     world.allreduce(values).wait();
     over_all(0, world);

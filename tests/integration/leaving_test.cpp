@@ -1,4 +1,4 @@
-// Ranks that leave, normally or not: those that stay can still sleep, and still hear of the dead.
+// Ranks that leave, normally or not: the remaining ranks can still sleep, and still learn of deaths.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr int leaver = 1;
 
 struct Scene {
-  std::string transport;  // routed: ranks 0 and 1 share a host, rank 2 has its own
+  std::string transport;  // "routed": ranks 0 and 1 share a host, rank 2 is on another one
   std::string folder;
 };
 
@@ -31,9 +31,9 @@ Communicator join(const Scene& scene, int rank) {
   return Communicator::connect(bootstrap);
 }
 
-// Two ranks remain: first nobody waits for anything, then rank 0 waits for rank 2.
+// Two ranks remain. First no rank waits for anything, then rank 0 waits for rank 2.
 std::string stay(Communicator& both) {
-  std::this_thread::sleep_for(200ms);  // the news settles
+  std::this_thread::sleep_for(200ms);  // until the departure is handled
   std::string said = expect_asleep("doing nothing", 0.1, [] { std::this_thread::sleep_for(watched_wait); });
   both.barrier().wait();
   std::vector<int> word(1, 7);
@@ -61,7 +61,7 @@ TEST_P(Leaving, AGoodbyeLeavesTheOthersAsleep) {
     std::optional<Communicator> both = world.split(rank == leaver ? -1 : 0);
     std::vector<float> data(100'000, 1.0f);
     world.allreduce(data).wait();
-    world.alltoall(std::vector<float>(3, 1.0f), std::span(data).first(3)).wait();  // every rank has met every other
+    world.alltoall(std::vector<float>(3, 1.0f), std::span(data).first(3)).wait();  // connects all pairs
     return rank == leaver ? "" : stay(*both);
   });
   fleet.expect_success();
@@ -89,7 +89,7 @@ TEST_P(Leaving, ADeathLeavesTheOthersAsleep) {
   EXPECT_EQ(fleet.answer(2), "");
 }
 
-// Nobody ever writes to the dead rank: only that somebody waits for it can find this.
+// No rank ever writes to the dead rank, so only a receive that waits for it can detect the death.
 TEST_P(Leaving, ADeadRankThatNobodyTalkedToIsNoticedByARecv) {
   Fleet fleet(3, [scene = scene()](int rank) -> std::string {
     Communicator world = join(scene, rank);

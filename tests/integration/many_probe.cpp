@@ -1,8 +1,8 @@
-// Many ranks on a host, and many communicators: what they hold, and that what they compute is right.
+// Many ranks on a host, and many communicators: measures what they hold, and checks what they compute.
 //
 //   many_probe ranks     an allreduce of 8 B and one of 1 MiB, a split with an allreduce, an alltoall; rank 0 prints
-//                        the seconds from its start to the end of the first call, and after each the memory of all
-//   many_probe start     the first of these alone
+//                        the seconds from its start to the end of the first call, and after each the ranks' memory
+//   many_probe start     only the first of these calls
 //   many_probe wait      the first of these, "all are there" at rank 0, then allreduces until one fails; prints why
 //   many_probe groups N  N communicators at a time; rank 0 prints memory and time of each, of their first small and
 //                        their first large call, and of a small allreduce in the world
@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point then) { return Seconds(Clock::now() - the
 
 /// KiB of memory that the processes of all ranks hold together; what they share is counted once.
 struct Memory {
-  std::int64_t all = 0, shared = 0;  ///< `shared`: of these, between ranks
+  std::int64_t all = 0, shared = 0;  ///< `shared`: the part of `all` that is shared between ranks
 };
 
 Memory memory(Communicator& world) {
@@ -37,7 +37,7 @@ Memory memory(Communicator& world) {
     if (word == "Pss:") file >> mine[0];
     if (word == "Pss_Shmem:") file >> mine[1];
   }
-  world.barrier().wait();  // nobody goes on while others look
+  world.barrier().wait();  // all ranks read at the same time
   world.allreduce(mine, sum).wait();
   return {mine[0], mine[1]};
 }
@@ -126,7 +126,7 @@ int wait_for_the_end(Communicator& world) {
   }
 }
 
-/// Microseconds of an allreduce of 8 B, as a mean.
+/// Returns the mean time of an allreduce of 8 B, in microseconds.
 double time_small(Communicator& world) {
   constexpr int calls = 5000;
   std::int64_t value = 1;

@@ -1,4 +1,4 @@
-// Calls of several of NCCL's communicators: launched in one order on all ranks, one after the other by a thread.
+// Calls of several NCCL communicators: all ranks launch them in the same order, one after the other, on one thread.
 #include <chrono>
 #include <optional>
 #include <random>
@@ -23,14 +23,14 @@ std::string launches(int device) {
   return text.str();
 }
 
-// "" or how what this rank has launched so far differs from another's.
+// Returns "" or how the launches of this rank so far differ from those of another rank.
 std::string differs(Communicator& world, const std::string& folder) {
   const auto store = make_prefix_store(make_file_store(folder), "launches/" + std::to_string(world.size()));
   const std::string mine = launches(world.rank()), first = store->set_once("launches", mine);
   return mine == first ? "" : "launched " + mine + "\nbut another rank " + first;
 }
 
-// What the ranks launch, each in an order of its own: "" or how they differ.
+// Makes calls of two communicators, in another order on each rank. Returns "" or how the launches differ.
 std::string differing_launches(Communicator& world, const std::string& folder) {
   Communicator other = world.dup();
   other.use_backend("nccl");
@@ -38,7 +38,7 @@ std::string differing_launches(Communicator& world, const std::string& folder) {
   std::vector<OnDevice> data;
   for (int i = 0; i < 60; ++i) data.push_back(floats(world.rank(), 100, 1.0f));
   std::vector<Work> works;
-  for (int round = 0; round < 10; ++round) {  // three calls of each, in an order of this rank's own
+  for (int round = 0; round < 10; ++round) {  // three calls of each, in an order of this rank's choice
     std::vector<int> second = {0, 0, 0, 1, 1, 1};
     std::ranges::shuffle(second, random);
     for (const int one : second)
@@ -56,14 +56,14 @@ TEST_F(NcclOrder, TwoCommunicatorsLaunchInOneOrder) {
     run(size, [&](Communicator& world) { return differing_launches(world, folder_.path()); });
 }
 
-// NCCL launches on a thread of its own, some time after it was asked.
+// NCCL launches calls on its own thread, some time after the call.
 TEST_F(NcclOrder, TwoCommunicatorsThatAreLaunchedLaterAreSoInOneOrder) {
   for (const int size : {2, 4})
     run(size, [&](Communicator& world) { return differing_launches(world, folder_.path()); },
         {{"FAKE_NCCL_SLOW_LAUNCH", "1"}});
 }
 
-// The first is alone, and so launched at once on rank 0; the others call it last, after three calls of the second.
+// Rank 0 launches a call at once, as it has one communicator. The others make it last, after three calls of another.
 TEST_F(NcclOrder, ACallThatWasLaunchedAloneStaysBeforeThoseOfALaterCommunicator) {
   for (const int size : {2, 4})
     run(size,
@@ -89,7 +89,7 @@ TEST_F(NcclOrder, ACallThatWasLaunchedAloneStaysBeforeThoseOfALaterCommunicator)
         {{"FAKE_NCCL_SLOW_LAUNCH", "30"}});
 }
 
-// What is in progress belongs to the thread that asked NCCL for it, and to the one that makes the communicator.
+// A launch in progress belongs to its thread, so the thread finishes it before it uses another communicator.
 TEST_F(NcclOrder, AThreadIsDoneWithOneCommunicatorBeforeItCallsAnother) {
   run(2,
       [](Communicator& world) -> std::string {
@@ -103,7 +103,7 @@ TEST_F(NcclOrder, AThreadIsDoneWithOneCommunicatorBeforeItCallsAnother) {
       {{"FAKE_NCCL_SLOW_LAUNCH", "1"}});
 }
 
-// The same without agreement, which shows that the fake notices.
+// Without an agreed order (nccl_order=issued) the ranks wait for one another, which shows that the fake detects this.
 TEST_F(NcclOrder, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
   Settings settings;
   settings.set("nccl_order", "issued", "test");
@@ -124,7 +124,7 @@ TEST_F(NcclOrder, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
           one.wait();
           two.wait();
         };
-        // The rank that gives up first may let the other one's calls through.
+        // When one rank gives up first, the other rank's calls may succeed.
         const auto store = make_prefix_store(make_file_store(folder_.path()), "outcome");
         const auto of = [](int rank) { return std::to_string(rank); };
         const std::string mine = fails(both, Code::timeout, {});
@@ -135,8 +135,8 @@ TEST_F(NcclOrder, InTheOrderOfTheCallsTheyMayWaitForOneAnother) {
       {}, settings);
 }
 
-// A call that waits to be proposed, behind one that was launched early, is launched early itself once its communicator
-// is the only one left; the other rank, which has two, needs its time all the same.
+// Rank 0's second call waits until a launch time is agreed. When only its communicator is left there, rank 0 launches
+// it at once. Rank 1 still has two communicators, and needs the agreed time all the same.
 TEST_F(NcclOrder, ACommunicatorThatGoesLeavesNoCallWithoutItsTime) {
   run(2, [](Communicator& world) -> std::string {
     Communicator aside = world.dup();

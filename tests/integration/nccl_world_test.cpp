@@ -1,5 +1,5 @@
-// NCCL's collectives between processes, over the fakes: results, and everything that goes wrong in NCCL: refusals,
-// failures while a call is under way, calls that never end.
+// NCCL's collectives between processes, over the fakes: results, and failures in NCCL: refusals, failures of a call in
+// flight, calls that never end.
 #include <chrono>
 #include <thread>
 
@@ -36,12 +36,12 @@ TEST_F(NcclWorld, AFailureWhileACallIsUnderWayIsTheErrorOfAll) {
       [](Communicator& world) -> std::string {
         OnDevice data = floats(world.rank(), 1000, 1.0f);
         for (int i = 0; i < 2; ++i) world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait();
-        world.barrier().wait();  // the others have ended both too
+        world.barrier().wait();  // the others have completed both calls too
         const auto call = [&] { world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait(); };
         if (auto bad = fails(call, Code::peer_lost, {"rank 1", "nccl", "remote process exited", "told to fail"});
             !bad.empty())
           return bad;
-        return fails(call, Code::peer_lost, {"told to fail"});  // for ever
+        return fails(call, Code::peer_lost, {"told to fail"});  // every later call fails too
       },
       {{"FAKE_NCCL_FAIL", "1:2"}});
 }
@@ -66,7 +66,7 @@ TEST_F(NcclWorld, AnAbortThatTakesLongIsNotWaitedFor) {
   run(
       2,
       [](Communicator& world) -> std::string {
-        // Never freed: NCCL keeps it.
+        // Never freed, because NCCL still uses it.
         OnDevice& data = *new OnDevice(floats(world.rank(), 1000, 1.0f));
         const auto call = [&] { world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait(); };
         return fails(call, Code::timeout, {"allreduce"});
@@ -74,8 +74,8 @@ TEST_F(NcclWorld, AnAbortThatTakesLongIsNotWaitedFor) {
       {{"FAKE_NCCL_HANG", "0:0"}, {"FAKE_NCCL_SLOW_ABORT", "1000"}}, settings);
 }
 
-// What is left of a call on NCCL is ended by a thread of its own, while the rank's other communicators go on: one call
-// after the other, until the abort that takes two seconds is over.
+// A thread of its own aborts NCCL's call, which takes two seconds. Meanwhile the rank makes calls on another
+// communicator, one after the other.
 TEST_F(NcclWorld, OtherCommunicatorsGoOnWhileOneIsAborted) {
   run(2,
       [](Communicator& world) -> std::string {
@@ -151,7 +151,7 @@ TEST_F(NcclWorld, RanksOfOneGpuAreRefusedWithTheReasonUnlessAllowed) {
   refused({{"FAKE_DEVICES", "1"}, {"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}, {}, {});
 }
 
-// The device of one rank has all data of the call and is still at it when the other, whose call is over, has exited.
+// One rank's call has ended, and the rank has exited. The device of the other rank has all data, but still works on it.
 TEST_F(NcclWorld, ACallEndsWellThoughARankThatTookPartHasExited) {
   for (const int first : {0, 1})
     run(2,
@@ -180,7 +180,7 @@ TEST_F(NcclWorld, ADeviceThatHasFailedIsTheErrorOfAll) {
   run(2, [](Communicator& world) -> std::string {
     OnDevice& data = *new OnDevice(floats(world.rank(), 100, 1.0f));
     world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait();
-    world.barrier().wait();  // the other one has ended it too
+    world.barrier().wait();  // the other rank has completed its call too
     if (world.rank() == 1) fake_accelerator().break_device(1, "an illegal memory access was encountered");
     const auto call = [&] { world.allreduce(data.buffer(DType::f32), tutti::sum, by_nccl).wait(); };
     return fails(call, Code::internal, {"illegal memory access"});

@@ -23,7 +23,7 @@ constexpr unsigned populate_write = 23;
 
 sock_filter load(std::size_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset)); }
 
-/// Returns `error` from the call, or from those of its calls whose third argument is `advice`.
+/// The system call `call` fails with `error`; if `advice` is not 0, only calls with this third argument fail.
 void refuse(std::vector<sock_filter>& filter, unsigned call, unsigned error, unsigned advice = 0) {
   const unsigned char skipped = advice != 0 ? 3 : 1;
   filter.push_back(load(offsetof(seccomp_data, nr)));

@@ -1,6 +1,6 @@
-// A program under thread sanitizer whose tutti is without it, as of one who installed tutti and tests a program:
-// threads that share data with calls and their callbacks, as is allowed. With `race` two threads write a variable
-// besides.
+// A program built with ThreadSanitizer that uses a tutti built without it, as users do: threads share data with calls
+// and callbacks in allowed ways, so no race may be reported. With `race`, two threads also write a variable without
+// synchronisation.
 #include <atomic>
 #include <cstdio>
 #include <cstring>

@@ -73,7 +73,7 @@ TEST_P(ServerDeaths, OfAWorkerIsItsOwnAffair) {
       if (some[0] != static_cast<float>(9 + 2 * round + 2)) return "a round of two: " + std::to_string(some[0]);
     }
     lockstep.pull(got).wait();
-    const float least = 9 + 40;  // each shard may also have rank 3's last push
+    const float least = 9 + 40;  // 9 + 40; each shard may include rank 3's last push
     for (const float one : got)
       if (one < least - 1 || one > least + 1) return "the sum: " + std::to_string(one);
     return "";

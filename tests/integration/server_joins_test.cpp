@@ -64,7 +64,7 @@ TEST_P(ServerJoins, ANewcomerTakesPartInTheNextRound) {
     if (rank < 2) return serve(rank, 1);
     std::vector<float> data(10, 1), got(10);
     if (rank == 3) {
-      store()->wait("rounds", never);  // after ten rounds without it
+      store()->wait("rounds", never);  // joins after ten rounds
       ParameterServer late(addresses(), {}, settings());
       if (late.workers() != std::vector{3} || late.servers().size() != 2) return "its number";
       Parameters w = late.open("w", 10, DType::f32);
@@ -115,14 +115,14 @@ TEST_P(ServerJoins, ItsDeathIsItsOwnAffair) {
     if (late.workers() != std::vector{4}) return "its number";
     late.open("w", data.size(), DType::f32).pull(got).wait();
     for (const float one : got)
-      if (one != 21 && one != 22) return "the sum: " + std::to_string(one);  // 22 with the push in flight
+      if (one != 21 && one != 22) return "the sum: " + std::to_string(one);  // 22 if the push in flight was applied
     return "";
   });
   for (int rank = 0; rank < size + 1; ++rank)
     EXPECT_EQ(fleet.answer(rank), rank == 3 ? "killed by signal 9" : "") << "rank " << rank;
 }
 
-// Each push adds 1 to all values, so in a consistent cut both servers have the same value.
+// Each push adds 1 to all values, so in a consistent dump both servers have the same value.
 TEST_P(ServerJoins, DumpsHaveTheSameOfItAtAllServers) {
   Fleet fleet(size + 1, [&](int rank) -> std::string {
     if (rank < 2) return serve(rank, 20);
@@ -173,7 +173,7 @@ TEST_P(ServerJoins, WhoCannotJoinIsToldWhy) {
   EXPECT_THAT(error.what(), HasSubstr("what was to be joined has ended"));
 }
 
-// Newcomers enter one after the other, so when the second one is in, the server has dealt with the false one before it.
+// A false newcomer claims another's number. The server refuses it before it lets the next newcomer in.
 TEST_P(ServerJoins, ANumberThatIsTakenStaysWithItsWorker) {
   std::promise<std::string> told;
   Settings settings = test_settings(GetParam());

@@ -98,7 +98,7 @@ void ShmCma::the_dead_is_named(int victim) {
 TEST_F(ShmCma, ADeadRootIsNamed) { the_dead_is_named(0); }
 TEST_F(ShmCma, ADeadReaderIsNamed) { the_dead_is_named(3); }
 
-// The root detects that rank 1 has left. Rank 2, which begins later, gets the failure although the root has given up.
+// The root detects that rank 1 has left, and fails. Rank 2, which calls later, must get the same failure.
 TEST_F(ShmCma, ARankThatHasLeftIsNamedToWhoComesLater) {
   Fleet fleet = begin([](Communicator& world) {
     if (world.rank() == 1) return;

@@ -188,7 +188,7 @@ TEST(ShmSpace, OneMegabyteIsASentence) {
       ShmRank self(rank, 3, store, settings);
       const std::string problem = self.exchange(1'000, 4);
       store->set("done/" + std::to_string(rank), "1");
-      for (int other = 0; other < 3; ++other) wait_for_key(*store, "done/" + std::to_string(other));  // nobody leaves
+      for (int other = 0; other < 3; ++other) wait_for_key(*store, "done/" + std::to_string(other));  // all must stay
       return problem;
     });
   });

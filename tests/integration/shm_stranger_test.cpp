@@ -1,4 +1,4 @@
-// Strangers at the socket where the ranks of a host meet, and a leader that has no ear for a caller at first.
+// Strangers at the socket where the ranks of a host meet, and a leader that does not read a caller's message at first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -34,8 +34,8 @@ TEST(ShmStranger, WhoeverIsNotHeardCallsAgain) {
     for (int call = 0; call <= unheard; ++call) {
       const Descriptor caller(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
       pollfd hello = {caller.fd(), POLLIN, 0};
-      if (call % 2 == 0) ::poll(&hello, 1, 20'000);       // its hello is there, and stays unread
-      if (call == unheard) receive_message(caller.fd());  // it is heard, and refused
+      if (call % 2 == 0) ::poll(&hello, 1, 20'000);       // the hello has arrived, and is not read
+      if (call == unheard) receive_message(caller.fd());  // this hello is read, and the caller is refused
     }
   });
   Identity self;

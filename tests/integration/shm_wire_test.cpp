@@ -68,7 +68,7 @@ TEST(ShmWire, ADroppedPeerKeepsNobodyAwake) {
   ASSERT_GT(ranks[1]->wire().write(0, pieces), 0u);  // rank 0 never reads this
   ASSERT_LT(wire.write(1, pieces), bytes.size());    // the ring to rank 1 is full
   std::vector<std::byte> some(5000);
-  ASSERT_EQ(ranks[1]->wire().read(0, some), some.size());  // it has space again
+  ASSERT_EQ(ranks[1]->wire().read(0, some), some.size());  // the ring has space again
   EXPECT_FALSE(wire.arm(true));
   wire.drop(1);
   std::vector<int> ready;
@@ -78,7 +78,7 @@ TEST(ShmWire, ADroppedPeerKeepsNobodyAwake) {
   EXPECT_TRUE(wire.arm(true));
 }
 
-// As with a background thread, which arms repeatedly and never disarms.
+// Like a background thread, rank 0 arms repeatedly and never disarms.
 TEST(ShmWire, ARingThatWasHeardDoesNotRingOn) {
   const auto store = make_local_store();
   std::unique_ptr<ShmRank> ranks[2];
@@ -102,13 +102,13 @@ TEST(ShmWire, WorksWithTheSmallestRings) {
   });
 }
 
-// A rank that never wrote to another one has no ring to it, and its goodbye arrives all the same.
+// A rank that has never written to another rank has no ring to it. Its goodbye must arrive without a ring.
 TEST(ShmWire, AGoodbyeNeedsNoRing) {
   const auto store = make_local_store();
   std::unique_ptr<ShmRank> ranks[3];
   as_threads(3, [&](int rank) { ranks[rank] = std::make_unique<ShmRank>(rank, 3, store); });
   Wire& wire = ranks[0]->wire();
-  wire.expect(2);  // as for a recv
+  wire.expect(2);  // as a pending recv does
   ASSERT_TRUE(wire.arm(true));
   ranks[2].reset();
   EXPECT_TRUE(rings(*ranks[0])) << "who sleeps is woken";
@@ -125,7 +125,7 @@ TEST(ShmWire, AGoodbyeNeedsNoRing) {
   EXPECT_TRUE(ranks[0]->listener.causes().empty());
 }
 
-// What a rank maps and holds grows with those that it writes to.
+// Shared memory grows with the pairs of ranks that exchange data, not with the ranks.
 TEST(ShmWire, OnlyPairsThatTalkHaveRings) {
   constexpr int size = 24;
   const auto store = make_local_store();
@@ -160,7 +160,7 @@ TEST(ShmWire, RingWakesSleeperAndWatcher) {
       pollfd fds[] = {{self.wire().fds().sleep, POLLIN, 0}};
       EXPECT_EQ(::poll(fds, 1, 20'000), 1);
       self.wire().arm(false);
-      EXPECT_EQ(::poll(fds, 1, 0), 0);  // drained
+      EXPECT_EQ(::poll(fds, 1, 0), 0);  // disarming has emptied the descriptor
       fds[0].fd = self.wire().fds().watch;
       EXPECT_EQ(::poll(fds, 1, 20'000), 1);
       self.wire().watch();
@@ -185,7 +185,7 @@ TEST(ShmWire, ACauseReachesEveryoneOnce) {
     if (rank == 1) {
       EXPECT_TRUE(self.wire().post(why));
       EXPECT_TRUE(self.wire().post(why));
-      why.group = 5;  // of one communicator: another cause
+      why.group = 5;  // of one communicator, so it counts as another cause
       EXPECT_TRUE(self.wire().post(why));
     } else {
       const Deadline late = deadline_in(Seconds(20));

@@ -1,8 +1,8 @@
-// A job that strangers call while it starts and runs. It checks all that it computes.
+// A job that strangers call while it starts and runs. It checks all its results.
 //
-//   strangers_probe FOLDER    every rank waits for FOLDER/go, then meets the others; rank 0 prints "started SECONDS",
-//   by
-//                             the monotonic clock, after the first call, which connects all pairs. Calls go on until
+//   strangers_probe FOLDER    every rank waits for FOLDER/go, then connects; after the first call, which connects all
+//                             pairs, rank 0 prints "started SECONDS" of
+//                             the monotonic clock. Calls go on until
 //                             FOLDER/stop is there. Every rank then prints "rank R made N calls, has D descriptors".
 //   strangers_probe FOLDER serve    rank 0 serves parameters, to which the others push until FOLDER/stop is there; it
 //                                   writes the address for newcomers to FOLDER/door
@@ -89,7 +89,7 @@ int play(const std::string& folder) {
   return 0;
 }
 
-/// All elements have the number of pushes so far.
+/// Pushes once, and checks that all elements equal the number of pushes so far.
 void check_push(const Parameters& parameters, int before) {
   const std::vector<float> data(1000, 1);
   std::vector<float> got(data.size());

@@ -152,7 +152,7 @@ TEST_F(TcpStranger, OtherVersionsAndJobsAreToldApart) {
   EXPECT_THAT(logged, HasSubstr("believes the job has 4 ranks"));
 }
 
-/// Calls a rank without a word, as fast as it can, until `over`; 200 callers stay.
+/// Connects to a rank as fast as possible, without sending, until `over`; keeps the last 200 connections open.
 void flood(const tcp::Endpoint& endpoint, const std::atomic<bool>& over, std::atomic<int>& calls) {
   std::deque<std::unique_ptr<Stranger>> open;
   for (; !over; ++calls) {
@@ -193,7 +193,7 @@ TEST(TcpFlood, APeerThatTakesCallsAndClosesThemIsCalledAgain) {
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
   int port = 0;
-  tcp::Endpoint crowded = acceptor->endpoint();  // of rank 1, which has an ear for nobody
+  tcp::Endpoint crowded = acceptor->endpoint();  // stands for a rank 1 that closes all connections
   const auto loopback =
       std::ranges::find(crowded.candidates, "127.0.0.1", [](const auto& c) { return c.address.text(); });
   ASSERT_NE(loopback, crowded.candidates.end());
@@ -211,7 +211,7 @@ TEST(TcpFlood, APeerThatTakesCallsAndClosesThemIsCalledAgain) {
     wire->poll(ranks);
     while (tcp::accept_from(listener.fd())) ++calls;
   }
-  EXPECT_TRUE(notes.causes().empty());  // it would have been given up after 0.3 s
+  EXPECT_TRUE(notes.causes().empty());  // although the usual limit of 0.3 s has passed
   EXPECT_GT(calls, 5);
   set_log_level(LogLevel::warn);
 }
@@ -222,7 +222,7 @@ TEST(TcpSecret, WithoutTheSecretNobodyGetsIn) {
   Notes notes;
   auto acceptor = std::make_unique<tcp::Acceptor>(member(0, 2), tcp::AcceptorSettings{}, notes);
   const tcp::Endpoint endpoint = acceptor->endpoint();
-  tcp::Endpoint absent = endpoint;  // of rank 1, which does not exist
+  tcp::Endpoint absent = endpoint;  // the endpoint of a rank 1 that does not exist
   absent.rank = 1;
   const auto wire = meet(std::move(acceptor), 2, {absent}, notes);
 

@@ -214,7 +214,7 @@ TEST(TcpWire, ADroppedPeerKeepsNobodyAwake) {
     if (!ends) mesh.wires[1]->write(0, pieces);
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(heard(wire).empty());
     EXPECT_TRUE(wire.arm(true));
-    wait_readable(wire.fds().sleep, 50);  // longer than the report of an end is delayed: none is made
+    wait_readable(wire.fds().sleep, 50);  // no end may be reported, even after the usual delay
     EXPECT_TRUE(heard(wire).empty());
     EXPECT_TRUE(wire.arm(true));
     EXPECT_FALSE(wire.open(1));

@@ -1,5 +1,5 @@
-// The benchmark's board between processes: a rank that waits notices one that has died or left, and does not burn its
-// core.
+// The benchmark's board between processes: a waiting rank detects one that has died or left, and does not use its core
+// meanwhile.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ using testing::expect_asleep;
 using testing::Fleet;
 using testing::watched_wait;
 
-/// The memory of a board, made by the test as by a launcher.
+/// The memory of a board, made by the test in place of a launcher.
 struct Memory {
   explicit Memory(int ranks) : shared(make_shared_memory(ranks)) {}
   ~Memory() { close(shared.fd); }
@@ -56,10 +56,10 @@ TEST(BenchBoard, ARankThatLeavesEndsTheBarrierOfTheOthersOnly) {
   Fleet fleet(2, [&](int rank) -> std::string {
     {
       const auto board = open_shared_board(memory.shared.path, rank, 2);
-      for (int i = 0; i < 100; ++i) board->barrier();  // the last one is passed by both
+      for (int i = 0; i < 100; ++i) board->barrier();  // both ranks pass the last one
       if (rank == 0) return refused_barrier(*board, 1);
     }
-    std::this_thread::sleep_for(std::chrono::seconds(20));  // lives on: it is not the death that is noticed
+    std::this_thread::sleep_for(std::chrono::seconds(20));  // alive, so that its leaving is what is detected
     return "";
   });
   EXPECT_EQ(fleet.answer(0), "");

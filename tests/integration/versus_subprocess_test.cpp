@@ -1,5 +1,5 @@
-// How the benchmark runs the programs of others: what they print, how they end, and that a silent one does not hold it
-// up.
+// The benchmark's way of running other programs: their output, how they end, and that a silent program does not delay
+// it.
 #include <gtest/gtest.h>
 
 #include "benchmarks/versus/subprocess.hpp"
@@ -49,7 +49,7 @@ TEST(Subprocess, SaysWhy) {
 TEST(Subprocess, FindsPrograms) {
   EXPECT_TRUE(find_executable("sh").ends_with("/sh"));
   EXPECT_EQ(find_executable("no-program-of-this-name"), "");
-  EXPECT_EQ(find_executable("/etc/passwd"), "");  // not one
+  EXPECT_EQ(find_executable("/etc/passwd"), "");  // not executable
   EXPECT_EQ(find_executable("/bin"), "");
   EXPECT_EQ(find_executable(""), "");
 }

@@ -1,6 +1,6 @@
-// How fast copies and folds are here, in GB/s by size: `kernels copies`, `kernels folds`, or both.
+// Measures how fast copies and folds (reductions) are, in GB/s by size: `kernels copies`, `kernels folds`, or both.
 //
-// The lower quartile of many short runs is shown, so that what else the machine does matters little.
+// Shows the lower quartile of many short runs, so that other programs on the machine matter little.
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -39,7 +39,7 @@ double lower_quartile(std::vector<double> times) {
   return times[times.size() / 4];
 }
 
-// Whole pages, present, shared as staging memory is.
+// Returns shared, populated pages, like those of staging memory.
 std::byte* pages(std::size_t bytes) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -59,7 +59,7 @@ struct Way {
   Copy copy;
 };
 
-// Vectors, by way of a fold that changes nothing.
+// Copies by vector instructions, as a fold whose result equals its input.
 void by_vectors(std::byte* into, const std::byte* from, std::size_t bytes) {
   Fold{DType::u8, Op::bor}(into, from, from, bytes);
 }
@@ -85,7 +85,7 @@ class Pair {
     other_.join();
   }
 
-  /// Seconds from the first byte copied to the last one at the other core's.
+  /// Returns the seconds from the first byte copied here to the last byte copied by the other core.
   double time(Copy copy, std::size_t bytes) {
     std::memset(source_, ++sequence_ & 0xff, bytes);
     copy_ = copy;
@@ -130,7 +130,7 @@ void show_copies() {
     std::vector<double> times[way_count];
     for (int round = 0; round < 5; ++round) {
       for (std::size_t way = 0; way < way_count; ++way) {
-        pair.time(ways[way].copy, bytes);  // from where the way before left the lines
+        pair.time(ways[way].copy, bytes);  // not timed: the previous way left the cache lines elsewhere
         for (std::size_t i = 0; i < std::clamp<std::size_t>((4 << 20) / bytes, 4, 100); ++i)
           times[way].push_back(pair.time(ways[way].copy, bytes));
       }
@@ -148,7 +148,7 @@ struct Columns {
   Op op;
 };
 
-/// Bytes read and written in a second, in GB/s. No sources: the fold of two in its own form.
+/// Returns the GB/s that a fold reads and writes. `sources` 0: the special form of a fold of two.
 double fold_speed(const detail::FoldIsa& isa, Columns what, std::size_t sources, std::size_t bytes,
                   const std::vector<std::byte*>& memory) {
   const auto dtype = static_cast<std::size_t>(what.dtype), op = static_cast<std::size_t>(what.op);

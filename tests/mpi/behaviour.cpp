@@ -1,6 +1,6 @@
-// What an MPI program may do around its collectives, one scene for each argument; prints "ok" once. Every scene is
-// right without a preload too, but for `mismatch`, `in-place`, the `refused` ones, and `freed` under Open MPI,
-// which fails when a communicator is freed.
+// What an MPI program may do around its collectives, one scene for each argument; prints "ok" once. Without a preload
+// all scenes must pass too, except `mismatch`, `in-place` and the `refused` ones, and `freed` under Open MPI, which
+// fails when a communicator is freed.
 #include <mpi.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace behaviour;
 
 namespace {
 
-/// Rank 0 can send only while rank 1, which waits in a collective, moves its MPI.
+/// Rank 0's send completes only if rank 1, which waits in a collective, drives MPI's progress meanwhile.
 void large_send() {
   std::vector<char> message(std::size_t{64} << 20, 'm');
   const int bytes = static_cast<int>(message.size());
@@ -30,7 +30,7 @@ void large_send() {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/// Rank 1 waits in a message while the others need its part of a collective.
+/// Rank 1 waits for a message while the others need its part of a collective.
 void waiting_in_a_message() {
   std::vector<int> all(100000, 1);
   MPI_Request request;
@@ -59,7 +59,7 @@ void new_communicator() {
   MPI_Comm_free(&copy);
 }
 
-/// A message and two collectives, ended by every function that ends requests.
+/// A message and two collectives, completed by each function that completes requests.
 void requests() {
   const auto next = (rank + 1) % size, before = (rank + size - 1) % size;
   for (int way = 0; way < 6; ++way) {
@@ -112,7 +112,7 @@ void requests() {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/// A receive that nobody sends to is taken back, before and while a collective's request is open.
+/// Cancels a receive without a sender, before and while a collective's request is open.
 void cancel() {
   for (const bool after : {false, true}) {
     int sum = 0, word = -1, cancelled = 0;
@@ -130,7 +130,7 @@ void cancel() {
   }
 }
 
-/// A communicator for each thread, all at once.
+/// Several threads make collectives at once, each on its own communicator.
 void threads() {
   constexpr int many = 3;
   std::vector<MPI_Comm> comms(many);
@@ -151,7 +151,7 @@ void threads() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-/// What a call uses is freed while it runs, and the handles are given to something else.
+/// Frees type, operator and communicator of calls in flight, and creates others, which may get the same handles.
 void freed() {
   for (int turn = 0; turn < 100; ++turn) {
     std::vector<int> words(64, -1), blocks(static_cast<std::size_t>(64 * size), -1);
@@ -171,7 +171,7 @@ void freed() {
     MPI_Request all[4];
     MPI_Ibcast(words.data(), 2, type, 0, comm, &all[0]);
     MPI_Iallgather(&rank, 1, MPI_INT, blocks.data(), 1, MPI_INT, comm, &all[1]);
-    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, &all[2]);  // which is MPI's
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, op, MPI_COMM_WORLD, &all[2]);  // a user's operator, so MPI makes the call
     MPI_Iallreduce(&rank, &plain, 1, MPI_INT, MPI_SUM, comm, &all[3]);
     MPI_Type_free(&type);
     MPI_Op_free(&op);
@@ -191,7 +191,7 @@ void freed() {
   }
 }
 
-/// Ranks that do not call the same: an error with a text, which MPI itself would not notice.
+/// Ranks make different calls: they get an error with a text. MPI itself would not detect this.
 void mismatch() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   std::vector<int> in(8, 1), out(8);
@@ -204,7 +204,7 @@ void mismatch() {
   std::fflush(stdout);
 }
 
-/// Communicators that are MPI's own affair.
+/// Communicators whose calls MPI makes itself.
 void others() {
   expect_sum(MPI_COMM_SELF);
   MPI_Comm half, between;
@@ -261,7 +261,7 @@ void bottom() {
   expect_every_second("Iallgather at MPI_BOTTOM");
 }
 
-/// Open MPI 4.1 saturates small sums, and MPICH 4.0 compares unsigned bytes as if they had a sign. Says "alike" where
+/// Open MPI 4.1 saturates sums of chars, and MPICH 4.0 compares unsigned chars as if they had a sign. Prints "alike" if
 /// this MPI does neither.
 void differing() {
   std::vector<signed char> hundred(64, 100), sum(64);

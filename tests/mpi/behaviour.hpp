@@ -1,4 +1,4 @@
-// What the scenes of behaviour.cpp share.
+// Common parts of the scenes of behaviour.cpp.
 #pragma once
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
-// Every collective of MPI beside its PMPI twin, which no preload sees: types, operators, layouts, roots, in place,
-// communicators. Prints how many calls of each function it made that a preload should take, and "ok".
+// Compares every collective of MPI with its PMPI form, which no preload intercepts: types, operators, layouts, roots,
+// in place, communicators. Prints how many calls of each function a preload should have taken, and "ok".
 //
 //     cases [requests] [brief]      with `requests` through the functions that return one; with `brief` fewer of them
 #include <cstdlib>
@@ -35,17 +35,17 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   everything(MPI_COMM_WORLD);
   MPI_Comm reversed, copy;
-  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 0, -rank, &reversed);  // all but the first, backwards
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 0, -rank, &reversed);  // all but the first, in reverse
   if (reversed != MPI_COMM_NULL) {
     const std::map<std::string, int> before = made;
     if (with_requests) {
-      MPI_Barrier(reversed);  // from here on a preload knows it
+      MPI_Barrier(reversed);  // after this call a preload knows the communicator
       ++made["Barrier"];
     }
     moves(place(reversed));
     MPI_Comm_free(&reversed);
   }
-  for (int i = 0; i < 20; ++i) {  // whose handles come again
+  for (int i = 0; i < 20; ++i) {  // MPI reuses the handles of these communicators
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     int sum = 0;
     const int one = rank + i;

@@ -1,4 +1,4 @@
-// Calls that only move beside their twins: layouts, lists, roots, in place.
+// Compares calls that only move data with their PMPI twins: layouts, lists, roots, in place.
 #include <array>
 
 #include "tests/mpi/twins.hpp"
@@ -6,7 +6,7 @@
 namespace twins {
 namespace {
 
-/// Four ints of data in one element: one after the other, every second one, or backwards.
+/// Four ints of data per element: contiguous, every second int, in reverse order, or contiguous with a gap at the end.
 struct Layout {
   MPI_Datatype type;
   std::size_t extent;
@@ -30,7 +30,7 @@ std::array<Layout, 4> layouts() {
   return made_once;
 }
 
-/// The buffers of one call on this rank, whose layouts may be other ones than its peers'.
+/// The buffers of one call on this rank. Other ranks may use other layouts.
 struct Buffers {
   Memory in, ours, theirs;
   void prepare(std::size_t in_bytes, std::size_t out_bytes, int seed) {
@@ -85,7 +85,7 @@ void blocks(const Where& where, const Layout& sent, const Layout& received, int 
   }
 }
 
-/// Counts and places of a list: packed, with gaps, or in another order.
+/// Counts and displacements: packed (form 0), with gaps (form 1), or in reverse order (form 2).
 struct List {
   std::vector<int> counts, displs;
   std::size_t end = 0;
@@ -103,7 +103,7 @@ List list_of(const std::vector<int>& counts, int form) {
 }
 
 void lists(const Where& where, const Layout& sent, const Layout& received, int form, int root) {
-  std::vector<int> each;  // rank i's count: one of them has none
+  std::vector<int> each;  // rank i's count; rank 1 has none
   for (int i = 0; i < where.size; ++i) each.push_back(i == 1 ? 0 : i + 2);
   const int own = each[static_cast<std::size_t>(where.rank)];
   const List list = list_of(each, form);
@@ -121,7 +121,7 @@ void lists(const Where& where, const Layout& sent, const Layout& received, int f
 
     b.prepare(static_cast<std::size_t>(own) * sent.extent, list.end * received.extent, where.rank);
     from = in_place && where.rank == root ? mark : b.in.data();
-    const bool at_root = where.rank == root;  // elsewhere the lists are not looked at
+    const bool at_root = where.rank == root;  // other ranks need not pass the lists
     const int* const counts = at_root ? list.counts.data() : nullptr;
     const int* const displs = at_root ? list.displs.data() : nullptr;
     perform(true, "Gatherv", MPI_Gatherv, MPI_Igatherv, from, own, sent.type, b.ours.data(), counts, displs,
@@ -139,7 +139,7 @@ void lists(const Where& where, const Layout& sent, const Layout& received, int f
     expect_equal(b.ours, b.theirs, "Scatterv" + what, where);
   }
 
-  // Rank i sends (i + j) % 3 elements to rank j; in place the two counts of a pair are equal anyway.
+  // Rank i sends (i + j) % 3 elements to rank j. In place, both ranks of a pair thus send equally many.
   std::vector<int> pairs;
   for (int j = 0; j < where.size; ++j) pairs.push_back((where.rank + j) % 3);
   const List out = list_of(pairs, form), in = list_of(pairs, (form + 1) % 3);
@@ -161,7 +161,7 @@ void moves(const Where& where) {
   for (const int count : {0, 1, 3, 500}) {
     if (brief && count == 3) continue;
     for (int turn = 0; turn < 4; ++turn) {
-      // Each rank describes the same four numbers in its own way.
+      // Each rank describes the same four numbers by another layout.
       const auto mine = static_cast<std::size_t>((turn + where.rank) % 4),
                  other = static_cast<std::size_t>((turn + 1) % 4);
       blocks(where, all[mine], all[other], count, turn % where.size);

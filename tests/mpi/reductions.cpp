@@ -1,4 +1,4 @@
-// Reductions beside their twins: types, operators, in place.
+// Compares reductions with their PMPI twins: types, operators, in place.
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Element {
   const char* name;
   MPI_Datatype type;
   void (*fill)(void*, int count, int seed);
-  double precision;  ///< 0: every bit counts
+  double precision;  ///< permitted relative error; 0: every bit must be equal
   std::size_t bytes;
 };
 
@@ -69,7 +69,7 @@ void expect_near(const Memory& ours, const Memory& theirs, const Element& elemen
   }
 }
 
-/// One reduction of each function, out of place and in place.
+/// Compares each reduction function with its twin, out of place and in place.
 void reduce_all(const Where& where, const Element& element, MPI_Op op, const std::string& op_name, int count,
                 bool taken) {
   const std::size_t bytes = element.bytes * static_cast<std::size_t>(count);
@@ -140,7 +140,7 @@ void reductions(const Where& where) {
   const Element complex{"C_DOUBLE_COMPLEX", MPI_C_DOUBLE_COMPLEX, fill_complex<double>, 0, 16};
   reduce_all(where, complex, MPI_SUM, "sum", 11, true);
 
-  // What MPI keeps: products of complex numbers, logical operators on numbers, pairs, its users' operators.
+  // A preload leaves to MPI: products of complex numbers, logical operators on numbers, pairs, user-defined operators.
   reduce_all(where, complex, MPI_PROD, "prod", 3, false);
   reduce_all(where, number, MPI_LAND, "land", 5, false);
   const Element pair{"2INT", MPI_2INT,

@@ -1,4 +1,4 @@
-// What the cases share: patterns, comparisons, and calls in both of their forms.
+// Common parts of the cases: patterns, comparisons, and calls in blocking and nonblocking form.
 #pragma once
 
 #include <mpi.h>
@@ -28,7 +28,7 @@ inline void note(std::string function) {
   ++made[function];
 }
 
-/// A pattern that differs by rank, call and place; small enough for sums and products.
+/// A pattern that differs by rank, call and position; values are small enough for sums and products.
 inline void fill(Memory& memory, int seed) {
   for (std::size_t i = 0; i < memory.size(); ++i)
     memory[i] = static_cast<unsigned char>((i * 7 + static_cast<std::size_t>(seed) * 13) % 251);
@@ -52,7 +52,7 @@ inline void finish(MPI_Request request) {
   for (int done = 0; !done;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 }
 
-/// Makes a call of either form; `taken`: which a preload should take.
+/// Makes a call in blocking or nonblocking form. `taken`: true if a preload should take it.
 template <class Blocking, class Starting, class... Arguments>
 inline void perform(bool taken, const char* name, Blocking blocking, Starting starting, Arguments... arguments) {
   if (taken) note(name);

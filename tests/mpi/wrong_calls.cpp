@@ -1,4 +1,4 @@
-// Scenes of calls with wrong arguments: of all ranks, and of one.
+// Scenes of calls with wrong arguments, on all ranks or on one.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ std::string text_of(int code) {
 
 }  // namespace
 
-/// Wrong arguments are reported as MPI does, and the next call works.
+/// Wrong arguments give the errors of MPI, and the next call works.
 void errors() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -45,7 +45,7 @@ void errors() {
   expect(MPI_Allreduce(&word, &other, 1, MPI_DATATYPE_NULL, MPI_SUM, comm) != MPI_SUCCESS, "Allreduce of no type");
   expect(MPI_Allreduce(&word, &other, 1, MPI_INT, MPI_OP_NULL, comm) != MPI_SUCCESS, "Allreduce by no operator");
   expect(class_of(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM, "Barrier of no communicator");
-  // What does not count may be anything.
+  // Arguments that are not significant on this rank may have any value.
   const MPI_Datatype any = rank == 0 ? MPI_INT : MPI_DATATYPE_NULL;
   expect(MPI_Gather(&word, 1, MPI_INT, many.data(), 1, any, 0, comm) == MPI_SUCCESS, "Gather");
   expect(MPI_Gatherv(&word, 1, MPI_INT, many.data(), rank == 0 ? lists.data() : nullptr,
@@ -58,7 +58,7 @@ void errors() {
   MPI_Comm_free(&comm);
 }
 
-/// What tutti looks at where an MPI may not.
+/// Wrong arguments that tutti detects, but an MPI may not.
 void in_place() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -76,7 +76,7 @@ void in_place() {
   MPI_Comm_free(&comm);
 }
 
-/// One rank refuses a call; the others, which take part in it, get an error that names the rank and its reason.
+/// One rank refuses a call. The others take part in it, and get an error that names the rank and its reason.
 void refused() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -87,7 +87,7 @@ void refused() {
   int code = MPI_Bcast(words.data(), 1, type, 1, comm);
   if (rank == 1) {
     expect(class_of(code) == MPI_ERR_TYPE, "Bcast of an uncommitted type");
-    code = MPI_Barrier(comm);  // cannot be matched by what the others do
+    code = MPI_Barrier(comm);  // must fail, because it matches no call of the others
   }
   const std::string text = text_of(code);
   expect(text.find("rank 1 does not take part in its MPI_Bcast, since a datatype is none") != text.npos, text.c_str());
@@ -95,7 +95,7 @@ void refused() {
   MPI_Comm_free(&comm);
 }
 
-/// The same where the rank's argument leads it to MPI, in the first call of a communicator.
+/// The same in the first call of a communicator, if the rank's wrong argument makes it give the call to MPI.
 void refused_by_mpi() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -109,7 +109,7 @@ void refused_by_mpi() {
   MPI_Comm_free(&comm);
 }
 
-/// Once the communicator has failed, wrong calls are still MPI's errors.
+/// Once the communicator has failed, wrong calls still give MPI's errors.
 void refused_twice() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -123,7 +123,7 @@ void refused_twice() {
   MPI_Comm_free(&comm);
 }
 
-/// The same for what tutti alone finds wrong: the root receives more than it sends.
+/// The same for a mistake that only tutti detects: the root receives more than it sends.
 void refused_by_tutti() {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -137,7 +137,7 @@ void refused_by_tutti() {
 
 namespace {
 
-/// Rank 1 makes a wrong call, and each rank hears of it in that call or in the next.
+/// Rank 1 makes a wrong call, and each rank gets an error in that call or in the next one.
 void refused_here(const std::string& function, const std::function<int(MPI_Comm, bool)>& call) {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -154,9 +154,9 @@ void refused_here(const std::string& function, const std::function<int(MPI_Comm,
 
 }  // namespace
 
-/// One rank's error in each place that an MPI may not look at, and in what decides who makes the call.
+/// One rank's wrong argument, in each place that an MPI may not check, and in those that decide who makes the call.
 void refused_of_every_kind() {
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPI_Wait() uses it
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPI_Wait() uses its handler
   MPI_Datatype good = made_type(true), bad = made_type(false);
   std::vector<int> sent(static_cast<std::size_t>(24 * size)), got(sent.size());
   const auto counts = [](bool wrong) { return wrong ? -1 : 1; };
@@ -192,7 +192,7 @@ void refused_of_every_kind() {
   MPI_Type_free(&bad);
 }
 
-/// Rank 1 has no memory for a copy.
+/// Rank 1 cannot allocate the memory for a copy.
 void refused_for_memory() {
   constexpr int elements = 16 << 20;
   std::vector<int> words(2 * elements);

@@ -1,4 +1,4 @@
-// What becomes of buffers, by policy, and what is compared afterwards. Ranks are threads.
+// Each policy's effect on buffers, and the comparison of buffers afterwards. Ranks are threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,17 +8,17 @@
 namespace tutti::nn {
 namespace {
 
-/// Statistics of a rank's own: it has seen rank + 1 batches.
+/// A network whose buffers differ between ranks: rank r has seen r + 1 batches.
 struct Counted : Net {
   explicit Counted(int rank) {
     norm->running_mean.fill_(rank);
     norm->running_var.fill_(1 << rank);
-    norm->num_batches_tracked.set_data(at::full({}, rank + 1, at::kLong));  // as before to(kDouble)
+    norm->num_batches_tracked.set_data(at::full({}, rank + 1, at::kLong));  // int64, since to(kDouble) had converted it
     register_buffer("seen", at::full({}, rank == 0, at::kBool));
     register_buffer("nothing", at::empty({0}, at::kHalf));
     register_buffer("again", norm->running_mean);
     const at::NoGradGuard no_grad;
-    fc1->weight.add_(rank);  // no buffer: stays
+    fc1->weight.add_(rank);  // a parameter, which must not change
   }
 };
 

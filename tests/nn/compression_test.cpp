@@ -1,4 +1,4 @@
-// Compressed gradients: what arrives, what is left for later steps, and what is sent. Ranks are threads.
+// Compressed gradients: the values that arrive, the rest for later steps, and the bytes sent. Ranks are threads.
 #include "nn/compression.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ std::vector<NamedTensor> parameters_of(const Tensors& values) {
   return all;
 }
 
-/// One step in which a rank's gradients are `values`. Returns what they became.
+/// Makes one step in which the rank's gradients are `values`. Returns the gradients after the exchange.
 Tensors step(GradientSync& sync, const std::vector<NamedTensor>& parameters, const Tensors& values) {
   sync.zero_grad();
   at::Tensor loss = at::zeros({}, at::kDouble);
@@ -76,7 +76,7 @@ TEST(Casts, GiveTheMeanOfWhatWasRoundedRounded) {
   EXPECT_THAT(caught([] { cast_compression(DType::i8); }).what(), HasSubstr("f16 or bf16, not to i8"));
 }
 
-// One of four elements travels in each step; by hand.
+// Each step sends one of four elements. The expected values were computed by hand.
 TEST(TopK, SendsLaterWhatItLeftOut) {
   const double gradients[2][4] = {{4, 1, 0, 1.5}, {0, -3, 1, 2}};
   const double means[3][4] = {{2, -1.5, 0, 0}, {2, 0, 0, 2}, {0, -3, 0, 2.25}};
@@ -88,7 +88,7 @@ TEST(TopK, SendsLaterWhatItLeftOut) {
     GradientSync sync(parameters, world, {.compression = top_k_compression(0.25)});
     for (const auto& mean : means) EXPECT_TRUE(step(sync, parameters, mine)[0].equal(vector(mean)));
     EXPECT_TRUE(named(sync, "p0.error").equal(vector(left[world.rank()])));
-    EXPECT_EQ(sync.stats().bytes, 3 * 16U);  // 8 + 4, at multiples of 8
+    EXPECT_EQ(sync.stats().bytes, 3 * 16U);  // a value of 8 bytes and an index of 4, padded to a multiple of 8
   });
 }
 
@@ -112,7 +112,7 @@ TEST(TopK, OfEverythingIsTheMean) {
   EXPECT_THAT(caught([] { top_k_compression(0); }).what(), HasSubstr("above 0"));
 }
 
-/// A rank's gradients in a step: matrices both ways, a convolution's, and a vector.
+/// A rank's gradients in a step: a tall and a wide matrix, those of a convolution, and a vector.
 Tensors shapes(int rank, int step) {
   const double salt = 7 * rank + 3 * step;
   return {wave({6, 4}, salt), wave({4, 6}, salt + 1), wave({4, 3, 2, 2}, salt + 2).pow(2), wave({5}, salt + 3)};
@@ -127,7 +127,7 @@ TEST(PowerSgd, OfFullRankIsTheMean) {
       for (std::size_t i = 0; i < got.size(); ++i)
         EXPECT_LE(distance(got[i], mean_of(3, [&](int r) { return shapes(r, k)[i]; })), 1e-10) << i;
     }
-    // 4 columns of (6 + 4), twice, and of (4 + 12); and the vector.
+    // Rank 4 sends 4 columns of 6 + 4 elements per matrix, 4 of 4 + 12 for the convolution, and the vector unchanged.
     EXPECT_EQ(sync.stats().bytes, 3 * 8U * (4 * 10 + 4 * 10 + 4 * 16 + 5));
   });
 }
@@ -150,7 +150,7 @@ TEST(PowerSgd, MakesGoodLaterWhatItsProductLacks) {
       }
       farthest = std::max(farthest, distance(came[0], wanted[0]));
     }
-    EXPECT_GT(farthest, 1e-3);  // rank 1 is not enough
+    EXPECT_GT(farthest, 1e-3);  // single steps differ, because rank 1 is too low
     for (std::size_t i = 0; i < 3; ++i) {
       at::Tensor left = named(sync, "p" + std::to_string(i) + ".error");
       world.allreduce(Buffer(left.data_ptr(), static_cast<std::size_t>(left.numel()), DType::f64), avg).wait();
@@ -161,7 +161,7 @@ TEST(PowerSgd, MakesGoodLaterWhatItsProductLacks) {
   });
 }
 
-// A product of two vectors needs no second step, and leaves its row as what the next one begins with.
+// A product of two vectors is exact after one step, and its row is the matrix that the next step begins with.
 TEST(PowerSgd, BeginsWithTheLastStepsMatrix) {
   run(2, [](Communicator& world) {
     const at::Tensor column = wave({6, 1}, 1), row = wave({4, 1}, 2), product = column.mm(row.t());
@@ -178,7 +178,7 @@ TEST(PowerSgd, LeavesAloneWhatWouldNotBecomeSmaller) {
     const auto parameters = parameters_of(shapes(0, 0));
     GradientSync sync(parameters, world, {.compression = power_sgd_compression({.rank = 2, .least_saving = 1.4})});
     static_cast<void>(step(sync, parameters, shapes(world.rank(), 0)));
-    // 2 (6 + 4) is not 1.4 times below 24, but 2 (4 + 12) below 48 is.
+    // 24 elements are less than 1.4 times 2 (6 + 4), so they are not compressed; 48 are more than 1.4 times 2 (4 + 12).
     EXPECT_EQ(sync.stats().bytes, 8U * (24 + 24 + 32 + 5));
   });
   EXPECT_THAT(caught([] { power_sgd_compression({.rank = 0}); }).what(), HasSubstr("rank from 1 up"));
@@ -204,7 +204,7 @@ TEST(Compression, GoesOnFromItsStateBitForBit) {
     });
 }
 
-/// Halves the gradients and keeps how often it did so.
+/// Halves the gradients, and counts in its state how often it did so.
 class Halving final : public Compression {
  public:
   class One final : public Codec {
@@ -229,7 +229,7 @@ class Halving final : public Compression {
   std::string describe() const override { return "halving"; }
 };
 
-// Registered in the reverse of their use: buckets are made anew after the first step, and states move along.
+// Parameters are registered in the reverse of their use. So buckets are rebuilt after the first step, and states move.
 TEST(Compression, OfAUsersOwnKeepsItsStateWhenBucketsChange) {
   run(2, [](Communicator& world) {
     at::Tensor high = wave({20}, 1).requires_grad_(), low = wave({20}, 2).requires_grad_();
@@ -240,7 +240,7 @@ TEST(Compression, OfAUsersOwnKeepsItsStateWhenBucketsChange) {
       ((low * 1).sin() * high).sum().backward();
       sync.finish();
     }
-    EXPECT_EQ(sync.stats().overlapped, 2U);  // from the second step on
+    EXPECT_EQ(sync.stats().overlapped, 2U);  // one bucket in the second step and one in the third
     EXPECT_EQ(named(sync, "low.halved").item<int>(), 3);
     EXPECT_EQ(named(sync, "high.halved").item<int>(), 3);
     EXPECT_LE(distance(high.grad(), low.detach().sin() / 2), 1e-12);

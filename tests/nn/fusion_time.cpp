@@ -1,5 +1,5 @@
-// What 200 gradients of 1 KiB cost: each in an allreduce of its own, and in one bucket. Started as the ranks of a job;
-// rank 0 prints both times. tests/training/run reads them.
+// Measures 200 gradients of 1 KiB, each in an allreduce of its own, and all in one bucket. Started as the ranks of a
+// job; rank 0 prints both times. tests/training/run reads them.
 #include <ATen/Functions.h>
 #include <torch/types.h>
 

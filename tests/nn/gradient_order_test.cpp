@@ -1,4 +1,4 @@
-// In which order gradients leave, that each leaves once, and rows of embeddings. Ranks are threads.
+// The order in which gradients are sent, that each is sent once, and gradients of embedding rows. Ranks are threads.
 #include <ATen/ops/embedding.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using tutti::testing::caught;
 
-/// Registered in the reverse of the order in which they are used, so that backward reaches the first one first.
+/// Parameters are registered in the reverse of their use, so backward reaches the first registered one first.
 struct Reversed {
   std::vector<NamedTensor> all{{"last", wave({40}, 1).requires_grad_()},
                                {"middle", wave({40}, 2).requires_grad_()},
@@ -28,7 +28,7 @@ struct Reversed {
 const BucketOptions one_each{.first_bytes = 1, .cap_bytes = 1};
 
 TEST(ReadinessOrder, IsThatOfRankZerosFirstStep) {
-  for (const bool turned : {false, true})  // rank 1 may go the other way
+  for (const bool turned : {false, true})  // `turned`: rank 1 uses the opposite order
     run(2, [&](Communicator& world) {
       const Reversed net, alone;
       GradientSync sync(net.all, world, one_each);
@@ -61,7 +61,7 @@ TEST(ReadinessOrder, MayBeLeftAsItIs) {
   });
 }
 
-// Rank 0 has no sample in the first step: the order is that of the second one. The third one's gradient is never there.
+// Rank 0 has no sample in the first step, so the second step decides the order. The parameter `unused` has no gradient.
 TEST(ReadinessOrder, WaitsForRankZeroAndPutsTheUnusedLast) {
   run(2, [&](Communicator& world) {
     const Reversed net;
@@ -73,12 +73,12 @@ TEST(ReadinessOrder, WaitsForRankZeroAndPutsTheUnusedLast) {
       if (world.rank() == 1 || step > 0) net.loss().backward();
       sync.finish();
       EXPECT_FALSE(all[3].second.grad().defined());
-      EXPECT_EQ(sync.state().empty(), step == 0);  // not agreed
+      EXPECT_EQ(sync.state().empty(), step == 0);  // the order is not agreed yet
     }
     const auto order = sync.state().back();
     EXPECT_EQ(order.first, "sync.order");
     EXPECT_TRUE(order.second.equal(at::tensor({0, 1, 2, 3}, at::kLong))) << order.second;
-    EXPECT_EQ(sync.stats().overlapped, 3U);  // all but the last bucket, in the last step
+    EXPECT_EQ(sync.stats().overlapped, 3U);  // three of four buckets, in the last step
   });
 }
 
@@ -90,7 +90,7 @@ TEST(Audit, NamesTheParameterThatIsNotExchangedOnce) {
     std::string said = "nothing was thrown";
     try {
       const auto quiet = sync.no_sync();
-      net.loss().backward();  // what has left would change
+      net.loss().backward();  // would change gradients that are being sent
     } catch (const std::exception& error) {
       said = error.what();
     }

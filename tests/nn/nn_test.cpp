@@ -1,4 +1,4 @@
-// Synchronising modules and gradients between ranks, against the same computed in one place. Ranks are threads.
+// Synchronising modules and gradients between ranks, compared with the same computation on one rank. Ranks are threads.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(CheckReplicas, NamesTheFirstParameterThatDiffersAndWhere) {
   });
 }
 
-// Hashed where they live, in pieces: every element type, and what a plain sum would not see.
+// Compares hashes of pieces, for every element type, also for differences that would not change a plain sum.
 TEST(CheckReplicas, SeesEveryBit) {
   run(2, [](Communicator& world) {
     const auto differs = [&](const std::function<void(torch::nn::Module&)>& change, at::ScalarType type) {
@@ -159,7 +159,7 @@ TEST(GradientSync, BucketsLeaveWhileBackwardRunsAndGradientsLieInThem) {
   run(2, [](Communicator& world) {
     Net net;
     GradientSync sync(net, world, {.first_bytes = 256, .cap_bytes = 1200});
-    // From the back: fc3 24+3, fc2 128+8, fc1 96+16 doubles, and one for each parameter.
+    // From the last layer: fc3 has 24+3 doubles, fc2 128+8, fc1 96+16, and each parameter adds one more double.
     ASSERT_EQ(sync.buckets(), 3U);
     EXPECT_EQ(sync.bucket_bytes(0), (3 + 24 + 2) * 8U);
     EXPECT_EQ(sync.bucket_bytes(1), (8 + 128 + 2) * 8U);
@@ -176,7 +176,7 @@ TEST(GradientSync, BucketsLeaveWhileBackwardRunsAndGradientsLieInThem) {
         EXPECT_EQ(now, places);
       }
       places = now;
-      EXPECT_EQ(static_cast<double*>(now[5]) + 3, static_cast<double*>(now[4]));  // fc3.bias, then fc3.weight
+      EXPECT_EQ(static_cast<double*>(now[5]) + 3, static_cast<double*>(now[4]));  // bias, then weight
     }
     EXPECT_EQ(sync.stats().collectives, 12U);
     EXPECT_EQ(sync.stats().overlapped, 8U);
@@ -189,7 +189,7 @@ TEST(GradientSync, AgreesOnParametersThatWereNotUsed) {
     GradientSync sync(net, world, {.first_bytes = 256, .cap_bytes = 1024});
     for (int step = 0; step < 3; ++step) {
       sync.zero_grad();
-      // Rank 1 uses fc1 alone, the others fc1 and fc2; nobody fc3.
+      // Rank 1 uses fc1 only, the others use fc1 and fc2. No rank uses fc3.
       const at::Tensor hidden = net.fc1->forward(wave({4, 6}, step));
       const at::Tensor loss = world.rank() == 1 ? hidden.sum() : net.fc2->forward(hidden).sum();
       loss.backward();
@@ -208,7 +208,7 @@ TEST(GradientSync, SendsInOneOrderWhateverOrderRanksTake) {
                c = wave({100}, 3).requires_grad_();
     GradientSync sync({{"a", a}, {"b", b}, {"c", c}}, world, {.first_bytes = 1, .cap_bytes = 1});
     ASSERT_EQ(sync.buckets(), 3U);
-    // A chain: backward reaches its end first. The ranks chain in opposite orders.
+    // A chain of parameters: backward reaches the end of the chain first. The ranks have opposite chains.
     at::Tensor loss = world.rank() == 0 ? ((a * 1).sin() * b).sin() * c : ((c * 1).sin() * b).sin() * a;
     loss.sum().backward();
     EXPECT_GE(sync.stats().collectives, 1U);
@@ -282,7 +282,7 @@ TEST(GradientSync, MayGoBeforeItsGradients) {
     }
     const double before = net.fc1->weight.grad().sum().item<double>();
     EXPECT_TRUE(std::isfinite(before));
-    loss_of(net, wave({4, 6}, 0)).backward();  // no hook is left: it only accumulates
+    loss_of(net, wave({4, 6}, 0)).backward();  // the hooks are gone, so gradients only accumulate
     EXPECT_NEAR(net.fc1->weight.grad().sum().item<double>(), 2 * before, 1e-9);
   });
 }

@@ -1,4 +1,4 @@
-// Vocabularies and attention in parts over the tensor axis of a mesh, against the same in one place. Ranks are threads.
+// Vocabularies and attention split over the tensor axis of a mesh, compared with one rank. Ranks are threads.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ TEST(Ulysses, EqualsAttentionInOnePlace) {
 
 TEST(RingAttention, PartsOfKeysAreMergedByTheirWeights) {
   const auto of = [](double number) { return at::full({1, 1}, number, at::kDouble); };
-  EXPECT_EQ(merge({of(1), of(0)}, {of(5), of(std::log(3))}).values.item<double>(), 4);  // a quarter and three quarters
+  EXPECT_EQ(merge({of(1), of(0)}, {of(5), of(std::log(3))}).values.item<double>(), 4);  // 1/4 of 1 and 3/4 of 5
 }
 
 TEST(RingAttention, EqualsAttentionInOnePlace) {
@@ -119,7 +119,7 @@ TEST(RingAttention, EqualsAttentionInOnePlace) {
     for (const at::Tensor& each : whole) in.push_back(each.clone().requires_grad_());
     const at::Tensor wanted = attend(in[0], in[1], in[2], causal);
     wanted.backward(dy);
-    for (const int p : {1, 2, 3, 4, 8})  // of 8 ranks the last has no position
+    for (const int p : {1, 2, 3, 4, 8})  // of 8 ranks, the last one has no position
       run_inproc(p, [&](Communicator& world) {
         const Group group = group_of(world);
         const Cut positions = Cut::even(7, p);

@@ -1,4 +1,4 @@
-// Grids of ranks that tests of pictures in tiles run on.
+// Grids of ranks for tests of layers over pictures in tiles.
 #pragma once
 
 #include <functional>

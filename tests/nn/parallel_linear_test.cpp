@@ -1,4 +1,4 @@
-// Layers in parts over the tensor axis of a mesh, against the same layers in one place. Ranks are threads.
+// Layers split over the tensor axis of a mesh, compared with whole layers on one rank. Ranks are threads.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using tutti::testing::refusal;
 
 const std::vector<int> all_sizes{1, 2, 3, 4, 5, 6, 8};
 
-/// What a layer's output, and the gradients of its input and parameters, are in one place.
+/// A layer's output on one rank, and the gradients of its input and parameters.
 struct Wanted {
   at::Tensor output, input, weight, bias;
 };
@@ -55,7 +55,7 @@ TEST(RowParallelLinear, EqualsTheSequentialLayer) {
         expect_near(y, wanted.output);
         expect_near(in.grad(), in_parts ? wanted.input.narrow(1, mine.begin, mine.size()) : wanted.input);
         expect_near(layer->whole_gradient("weight"), wanted.weight);
-        expect_near(layer->bias.grad(), wanted.bias);  // added once: not p times
+        expect_near(layer->bias.grad(), wanted.bias);  // the bias is added by one rank only
         EXPECT_EQ(layer->weight.numel(), 7 * mine.size());
       });
 }
@@ -82,7 +82,7 @@ TEST(ColumnParallelLinear, EqualsTheSequentialLayer) {
       });
 }
 
-/// Losses of 100 steps of a two-layer network: `pair` gives the two layers' outputs.
+/// A two-layer network. losses() trains it for 100 steps; `net` computes its output.
 struct Mlp {
   at::Tensor x = wave({6, 10}, 1), target = wave({6, 4}, 2), w1 = wave({13, 10}, 3), b1 = wave({13}, 4),
              w2 = wave({4, 13}, 5), b2 = wave({4}, 6);
@@ -128,7 +128,7 @@ TEST(ModelParallelMlp, HasTheSequentialTrajectory) {
     });
 }
 
-// TorchAD-NN's stack: inputs of every layer are whole, and cut where the layer begins.
+// TorchAD-NN's stack: every layer gets a whole input, and cuts it at its beginning.
 TEST(TorchAdNames, TrainAsTheSequentialNetwork) {
   const Mlp mlp;
   const std::vector<double> wanted = mlp.in_one_place();
@@ -179,7 +179,7 @@ TEST(ParallelInitialisation, DoesNotDependOnTheRanks) {
       EXPECT_TRUE(column->whole("bias").equal(sequential->bias));
       EXPECT_TRUE(row->whole("weight").equal(sequential->weight));
       EXPECT_TRUE(row->bias.equal(sequential->bias));
-      ColumnParallelLinear unseeded(10, 13, group);  // drawn by rank 0's seed
+      ColumnParallelLinear unseeded(10, 13, group);  // the weights are drawn from rank 0's seed
       const at::Tensor whole = unseeded->whole("weight");
       EXPECT_TRUE(group->broadcast(whole).equal(whole));
     });
@@ -194,7 +194,7 @@ TEST(ColumnRowPair, SendsOneAllreduceEachWay) {
       low->to(at::kDouble), high->to(at::kDouble);
       group->reset_traffic();
       const at::Tensor x = wave({5, 16}, 1).requires_grad_(), y = high->forward(at::gelu(low->forward(x)));
-      EXPECT_EQ(group->traffic(), (Traffic{1, 5 * 8 * 8}));  // batch times outputs, 8 bytes each
+      EXPECT_EQ(group->traffic(), (Traffic{1, 5 * 8 * 8}));  // batch x outputs x 8 bytes
       EXPECT_EQ(group->traffic(Kind::allreduce), group->traffic());
       y.sum().backward();
       EXPECT_EQ(group->traffic(), (Traffic{2, 5 * 8 * 8 + 5 * 16 * 8}));
@@ -259,7 +259,7 @@ TEST(AnyActivation, AgreesWithFiniteDifferences) {
   });
 }
 
-/// A convolution in every rank and a head in parts; two replicas of it.
+/// Two replicas of a network whose convolution is whole on every rank and whose head is split.
 TEST(SelectedLayers, MixWithDataParallelism) {
   const at::Tensor x = wave({8, 2, 4, 4}, 1), k = wave({3, 2, 3, 3}, 2), w1 = wave({5, 12}, 3), w2 = wave({2, 5}, 4);
   const at::Tensor kernel = k.clone().requires_grad_(), a = w1.clone().requires_grad_(),

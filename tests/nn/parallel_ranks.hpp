@@ -1,4 +1,4 @@
-// What tests of parallel layers share: ranks as threads over inproc, and comparisons.
+// Common parts of tests of parallel layers: ranks as threads over inproc, and comparisons.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ inline void run_inproc(int size, const std::function<void(Communicator&)>& body)
   tutti::testing::run_ranks(size, tutti::testing::test_settings("inproc"), body);
 }
 
-/// Within 1e-12 of the larger of 1 and the values wanted.
+/// `tolerance` is relative to the largest wanted value, or to 1 if that is larger.
 inline void expect_near(const at::Tensor& got, const at::Tensor& wanted, double tolerance = 1e-12) {
   ASSERT_TRUE(got.defined() && wanted.defined());
   ASSERT_EQ(got.sizes(), wanted.sizes());

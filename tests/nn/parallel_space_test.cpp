@@ -1,5 +1,5 @@
-// Layers over pictures in tiles, against the same layers in one place. Ranks are threads. The table of convolutions and
-// pools is in space_table_test.cpp, whole networks are in space_tower_test.cpp.
+// Layers over pictures in tiles, compared with the same layers on one rank. Ranks are threads. The table of
+// convolutions and pools is in space_table_test.cpp, whole networks are in space_tower_test.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Halo, WholeCutAndRecutAreTheirOwnConjugates) {
     on_grid(grid, [&](const Space& space) {
       const at::Tensor x = picture.clone().requires_grad_();
       const Tile tile = space.cut(x);
-      std::vector<Cut> cuts;  // the first ranks have all
+      std::vector<Cut> cuts;  // the first tile of each dimension is the whole extent
       for (std::size_t d = 0; d < 2; ++d) {
         std::vector<std::int64_t> sizes(static_cast<std::size_t>(grid[d]), 0);
         sizes[0] = tile.tiling[d].extent();
@@ -86,7 +86,7 @@ TEST(Halo, AxesOfAMeshInAnyOrder) {
   });
 }
 
-// An impulse at each position of a picture in turn comes out where one place has it: corners of tiles among them.
+// An impulse at each position of a picture has the same result as on one rank, also at corners of tiles.
 TEST(SpaceConv, ImpulsesCrossCorners) {
   const at::Tensor kernel = wave({1, 1, 3, 3}, 1);
   const at::Tensor impulses = at::eye(36, at::kDouble).view({36, 1, 6, 6});
@@ -133,7 +133,7 @@ TEST(SpaceConv, WeightsStayReplicas) {
     }
     expect_near(conv->weight, w.detach(), 1e-11);
     expect_near(conv->bias, b.detach(), 1e-11);
-    EXPECT_TRUE(space.group()->broadcast(conv->weight.detach()).equal(conv->weight));  // bit by bit
+    EXPECT_TRUE(space.group()->broadcast(conv->weight.detach()).equal(conv->weight));  // bitwise equal on all ranks
   });
 }
 
@@ -171,7 +171,7 @@ TEST(SpacePool, L2OfNothingHasAGradientOfZero) {
   });
 }
 
-/// Untied filters in one place: `w` is (rows, columns, out, in, 3, 3).
+/// Filters that differ by position, on one rank; `w` has the shape (rows, columns, out, in, 3, 3).
 at::Tensor filtered(const at::Tensor& x, const at::Tensor& w) {
   const at::Tensor seen = x.unfold(2, 3, 2).unfold(3, 3, 2);  // (n, in, rows, columns, 3, 3)
   return at::einsum("nchwij,hwocij->nohw", {seen, w});
@@ -199,10 +199,10 @@ TEST(SpaceLocalFilter, TrainsAsInOnePlaceAndSendsNoWeights) {
         const torch::NoGradGuard no_grad;
         layer->weight.sub_(layer->weight.grad(), 0.05);
       }
-      EXPECT_EQ(space.group()->traffic(), space.group()->traffic(Kind::alltoall));  // halos of inputs alone
+      EXPECT_EQ(space.group()->traffic(), space.group()->traffic(Kind::alltoall));  // all traffic is halos of inputs
       EXPECT_EQ(space.group()->traffic().calls, space.group()->size() == 1 ? 0U : 10U);
       expect_near(layer->whole("weight"), w.detach(), 1e-11);
-      EXPECT_LE(layer->weight.numel() * ranks_of(grid), w.numel() * 9 / 5);  // rows and columns that do not divide
+      EXPECT_LE(layer->weight.numel() * ranks_of(grid), w.numel() * 9 / 5);  // parts differ in size
       layer->normalise_filters();
       expect_near(layer->weight.pow(2).sum({3, 4, 5}).sqrt(),
                   at::ones({layer->weight.size(0), layer->weight.size(1), 3}, at::kDouble));

@@ -1,4 +1,4 @@
-// The mean of the parameters every few steps, at once and layer by layer. Ranks are threads.
+// The mean of the parameters every few steps, of all at once or layer by layer. Ranks are threads.
 #include "nn/parameter_average.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ std::vector<at::Tensor> values(const torch::nn::Module& net) {
   return all;
 }
 
-/// The mean of nets that were made from these numbers.
+/// Returns the mean of the parameters of Net(0) to Net(size - 1).
 std::vector<at::Tensor> mean_of_nets(int size) {
   std::vector<at::Tensor> mean = values(Net(0));
   for (int r = 1; r < size; ++r) {
@@ -50,7 +50,7 @@ TEST(ParameterAverage, IsTheMean) {
     });
 }
 
-/// Nine steps with an average after every third, at once or layer by layer.
+/// Makes nine steps with an average after every third one, of all parameters at once or layer by layer.
 std::vector<at::Tensor> nine_steps(Communicator& world, bool by_layers) {
   Net net(world.rank());
   ParameterAverage average(net, world, 3);

@@ -1,4 +1,4 @@
-// Ways between placements, with uneven parts, their gradients, and the adjoint of every one of them.
+// Conversions between placements of tensors, with uneven parts, their gradients, and the adjoint of each conversion.
 #include "nn/parallel/placement.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using tutti::testing::refusal;
 
-/// `whole` as `placement` says; terms add up to it.
+/// Returns `whole` in this placement. For Partial, the ranks' terms add up to `whole`.
 Placed placed(const at::Tensor& whole, const Placement& placement, const Group& group, const std::optional<Cut>& cut) {
   if (placement.kind == Placement::Kind::replicate) return replicated(whole.clone(), group);
   if (placement.kind == Placement::Kind::shard) {
@@ -22,7 +22,7 @@ Placed placed(const at::Tensor& whole, const Placement& placement, const Group& 
     return shards(whole.narrow(placement.dim, mine.begin, mine.size()).clone(), placement.dim, group);
   }
   const at::Tensor other = wave(whole.sizes(), 50 + group->rank());
-  const at::Tensor rest = group->allreduce(other) - other;  // what the others have
+  const at::Tensor rest = group->allreduce(other) - other;  // the sum of the other ranks' terms
   const at::Tensor term = group->rank() > 0 ? other : whole - rest;
   return partial(placement.op.op == Op::avg ? term * group->size() : term, group, placement.op);
 }
@@ -35,7 +35,7 @@ TEST(Redistribute, GoesFromEveryPlacementToEveryOther) {
     run_inproc(p, [&](Communicator& world) {
       const Group group = group_of(world);
       std::vector<std::int64_t> sizes(static_cast<std::size_t>(p), 0);
-      sizes.back() = 7;  // one rank has all, the others nothing
+      sizes.back() = 7;  // the last rank has all, the others have nothing
       const std::vector<std::pair<Placement, std::optional<Cut>>> all{
           {Replicate(), {}},           {Partial(), {}},
           {Shard(0), Cut::even(7, p)}, {Shard(0), Cut::of_sizes(sizes)},
@@ -75,7 +75,7 @@ TEST(Redistribute, UsesTheCollectiveThatItsNameSays) {
   });
 }
 
-// The loss is a function of the whole tensor, so its gradient is the same whatever way was gone.
+// The loss is a function of the whole tensor, so its gradient does not depend on the conversions.
 TEST(Redistribute, GradientsGoTheWayBack) {
   const at::Tensor whole = wave({7, 5}, 1), weights = wave({7, 5}, 2);
   run_inproc(3, [&](Communicator& world) {
@@ -107,13 +107,13 @@ TEST(Redistribute, GradientsGoTheWayBack) {
   });
 }
 
-/// The sum over ranks of <a, b>; of what is the same on every rank only one counts.
+/// Returns <a, b>: the sum over ranks, or one rank's value if all ranks have the same tensors.
 double dot(const at::Tensor& a, const at::Tensor& b, bool is_replica, const Group& group) {
   const at::Tensor here = (a * b).sum().detach();
   return (is_replica ? here : group->allreduce(here)).item<double>();
 }
 
-// <A x, y> = <x, A' y>, for each of the pairs.
+// <A x, y> = <x, A' y>, for each function A and its conjugate A'.
 TEST(ConjugateFunctions, AreAdjoint) {
   run_inproc(4, [](Communicator& world) {
     const Group group = group_of(world);
@@ -145,7 +145,7 @@ TEST(ConjugateFunctions, AreTwiceDifferentiable) {
   run_inproc(3, [](Communicator& world) {
     const Group group = group_of(world);
     const at::Tensor x = wave({4}, 1).requires_grad_();
-    // Each rank's term is (rank + 1) x^3 / 6, and their sum x^3.
+    // Each rank's term is (rank + 1) x^3 / 6, so the sum over ranks is x^3.
     const at::Tensor y = reduce_from(copy_to(x, group).pow(3) * ((world.rank() + 1) / 6.0), group);
     const at::Tensor first = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
     expect_near(first, 3 * x.detach().pow(2));

@@ -1,4 +1,4 @@
-// What comparing replicas costs: the same bytes on any number of ranks.
+// The cost of comparing replicas: a rank sends the same number of bytes on any number of ranks.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A small network for tests: the same values wherever it is made.
+// A small network for tests; its values do not depend on where it is made.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -66,7 +66,7 @@ inline void expect_close(const std::vector<at::Tensor>& got, const std::vector<a
   }
 }
 
-/// Rows of `x` that rank `rank` of `size` has, as many as possible on the first ranks when uneven.
+/// Returns the rows of `x` that rank `rank` of `size` has. If they do not divide evenly, the first ranks have one more.
 inline at::Tensor rows(const at::Tensor& x, int rank, int size) {
   const std::int64_t low = x.size(0) / size, more = x.size(0) % size;
   const std::int64_t count = low + (rank < more ? 1 : 0);

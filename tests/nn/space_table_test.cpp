@@ -1,6 +1,6 @@
-// A table of convolutions and pools over pictures in tiles, drawn at random but always alike: outputs, gradients of
-// inputs and gradients of weights equal those in one place to 1e-12. TUTTI_SPACE_CASES sets how many are played for
-// each grid.
+// A table of convolutions and pools over pictures in tiles, drawn at random with a fixed seed: outputs, gradients of
+// inputs and gradients of weights equal those on one rank to 1e-12. TUTTI_SPACE_CASES sets how many cases are played
+// for each grid.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ struct Case {
   bool has_weights() const { return layer == Layer::convolution || layer == Layer::transposed; }
 };
 
-/// Even tiles, or bounds anywhere, which may leave ranks without a position.
+/// Returns even tiles, or tiles with random bounds, some of which may be empty.
 Cut draw_cut(std::int64_t extent, int parts, const std::function<std::int64_t(std::int64_t, std::int64_t)>& draw) {
   if (draw(0, 2) > 0) return Cut::even(extent, parts);
   std::vector<std::int64_t> bounds{0, extent};
@@ -64,7 +64,7 @@ Case draw_case(std::mt19937& source, const std::vector<int>& grid) {
     made.output_padding.push_back(
         layer == Layer::transposed ? draw(0, std::max(made.stride.back(), made.dilation.back()) - 1) : 0);
     const std::int64_t reach = (size - 1) * made.dilation.back() + 1;
-    // Large enough for one output at least.
+    // The least extent that has at least one output.
     std::int64_t least = std::max<std::int64_t>(reach - 2 * made.padding.back(), 1);
     if (made.ceil && (layer == Layer::max || layer == Layer::average) &&
         grid.size() < 3)  // may reach beyond the picture
@@ -73,7 +73,7 @@ Case draw_case(std::mt19937& source, const std::vector<int>& grid) {
       least = 1 + std::max<std::int64_t>(2 * made.padding.back() - reach + made.stride.back(), 0) / made.stride.back();
     if (layer == Layer::max) least = std::max(least, made.dilation.back());
     if (grid.size() == 3 && (layer == Layer::average || layer == Layer::l2))
-      least = std::max(least, size);  // LibTorch's
+      least = std::max(least, size);  // a limit of LibTorch
     made.extents.push_back(least + draw(0, deep + parts));
     cuts.push_back(draw_cut(made.extents.back(), parts, draw));
   }
@@ -81,9 +81,9 @@ Case draw_case(std::mt19937& source, const std::vector<int>& grid) {
   return made;
 }
 
-/// What comes out in one place.
+/// The results on one rank.
 struct Wanted {
-  at::Tensor input, weight, bias, gradient;  // given; the last one of the output
+  at::Tensor input, weight, bias, gradient;  // given; `gradient` is that of the output
   at::Tensor output, d_input, d_weight, d_bias;
 };
 
@@ -141,7 +141,7 @@ Tile forward_in_tiles(const Case& one, const Wanted& wanted, const Space& space,
         .kernel = one.kernel, .stride = one.stride, .padding = one.padding, .dilation = one.dilation};
     options.groups = one.groups, options.transposed = one.layer == Layer::transposed;
     options.output_padding = one.output_padding, options.seed = 1;
-    options.overlap = !one.ceil || one.count_include_pad;  // which mean nothing here
+    options.overlap = !one.ceil || one.count_include_pad;  // random: convolutions ignore these two
     conv = SpaceConv(one.in, one.out, space, options);
     (*conv)->to(at::kDouble);
     (*conv)->load("weight", wanted.weight.detach());
@@ -161,7 +161,7 @@ bool is_near(const at::Tensor& got, const at::Tensor& wanted) {
   return (got - wanted).abs().max().item<double>() <= 1e-12 * std::max(1.0, wanted.abs().max().item<double>());
 }
 
-/// Whether this rank's parts are right; what is not, otherwise.
+/// Returns what is wrong with this rank's parts of the results; empty if they are right.
 std::string play(const Case& one, const Wanted& wanted, const Space& space) {
   const at::Tensor x = space.cut(wanted.input.detach(), one.tiling).values.clone().requires_grad_();
   std::optional<SpaceConv> conv;
@@ -184,7 +184,7 @@ class Table : public ::testing::TestWithParam<std::vector<int>> {};
 TEST_P(Table, EqualsOnePlace) {
   const std::vector<int>& grid = GetParam();
   const char* const wish = std::getenv("TUTTI_SPACE_CASES");
-  const int count = wish != nullptr ? std::atoi(wish) : 170;  // 2040 in all
+  const int count = wish != nullptr ? std::atoi(wish) : 170;  // 2040 cases in all grids
   std::mt19937 source(
       static_cast<std::uint32_t>(grid.size() * 100 + static_cast<std::size_t>(grid[0] * 10 + grid.back())));
   std::vector<std::pair<Case, Wanted>> cases;

@@ -1,4 +1,4 @@
-// Whole networks over pictures in tiles have the trajectories of one place, on any grid and beside data parallelism.
+// Whole networks over pictures in tiles have the losses of one rank, on any grid and with data parallelism.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -12,7 +12,7 @@
 namespace tutti::nn {
 namespace {
 
-/// Convolution, pool, convolution, head, of two or three dimensions.
+/// A convolution, a pool, another convolution and a head, in two or three dimensions, on one rank.
 struct TowerInOnePlace {
   std::size_t dims;
   at::Tensor x, target, w1, b1, w2, w3, b3;
@@ -85,7 +85,7 @@ std::vector<double> losses_in_one_place(const TowerInOnePlace& tower) {
   return losses;
 }
 
-/// A mesh of two replicas and their tiles, or of tiles alone.
+/// `axes`: a mesh with tiles, with or without two replicas.
 void expect_the_same_losses(const TowerInOnePlace& tower, const std::vector<double>& wanted,
                             std::vector<Mesh::Axis> axes) {
   int ranks = 1;
@@ -125,7 +125,7 @@ TEST(SpaceTower, HasTheSequentialTrajectoryInThreeDimensions) {
   expect_the_same_losses(deep, losses_in_one_place(deep), {{"depth", 2}, {"height", 2}, {"width", 2}});
 }
 
-// Tiles, then layers in parts over the same ranks.
+// Tiles are followed by layers that are split over the same ranks.
 TEST(SpaceTower, GoesOnInAParallelHead) {
   const at::Tensor x = wave({2, 1, 6, 6}, 1), k = wave({2, 1, 3, 3}, 2), w1 = wave({7, 32}, 3), w2 = wave({3, 7}, 4);
   const at::Tensor kernel = k.clone().requires_grad_(), a = w1.clone().requires_grad_();
@@ -145,8 +145,8 @@ TEST(SpaceTower, GoesOnInAParallelHead) {
   });
 }
 
-/// neon's sparse autoencoder of one layer: filters, the decoder with the same or with its own, and a pool whose outputs
-/// are to be small. Losses of ten steps.
+/// neon's sparse autoencoder of one layer: filters, a decoder with the same or with its own filters, and a pool whose
+/// outputs ought to be small. Returns the losses of ten steps.
 std::vector<double> autoencoder_losses(const Space& space, bool is_tied) {
   const std::vector<std::int64_t> extents{8, 8};
   const at::Tensor x = wave({3, 1, 8, 8}, 1);
@@ -162,7 +162,7 @@ std::vector<double> autoencoder_losses(const Space& space, bool is_tied) {
     for (SpaceLocalFilter& layer : layers) layer->zero_grad();
     const Tile picture = space.cut(x), y = encoder->forward(picture), z = decoder->backwards(y);
     const at::Tensor loss =
-        ((z.values - picture.values).pow(2).sum() + 0.1 * pool->forward(y).values.sum()) / 3;  // this rank's part
+        ((z.values - picture.values).pow(2).sum() + 0.1 * pool->forward(y).values.sum()) / 3;  // its part of the loss
     loss.backward();
     for (SpaceLocalFilter& layer : layers) {
       const torch::NoGradGuard no_grad;

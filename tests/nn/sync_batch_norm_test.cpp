@@ -1,4 +1,4 @@
-// Normalising over the samples of all ranks, against BatchNorm over the same samples in one place. Ranks are threads.
+// Normalising over the samples of all ranks, compared with BatchNorm over all samples on one rank. Ranks are threads.
 #include "nn/sync_batch_norm.hpp"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ void prepare(Norm& norm) {
   norm->bias.copy_(wave(norm->bias.sizes(), 6));
 }
 
-/// What came out of a few steps over a rank's rows, or over all of them.
+/// The results of a few steps over one rank's rows, or over all rows.
 struct Seen {
   std::vector<at::Tensor> outputs, inputs, weights, biases, means, variances;
 };
@@ -83,7 +83,7 @@ void expect_the_union(const torch::nn::BatchNormOptions& options, const std::vec
   }
 }
 
-// Seven samples on four ranks are 2, 2, 2 and 1; three leave one rank without any.
+// Four ranks have 2, 2, 2 and 1 of seven samples. With three samples, one rank has none.
 TEST(SyncBatchNorm, EqualsBatchNormOverAllSamples) {
   torch::nn::BatchNormOptions cumulative(2);
   cumulative.momentum().reset();
@@ -108,13 +108,13 @@ TEST(SyncBatchNorm, IsABatchNormUntilItIsConnectedAndWhileEvaluating) {
     mine->running_var.copy_(plain->running_var);
     convert_sync_batch_norm(*mine, world);
     mine->eval();
-    const at::Tensor x = wave({2, 2, 3, 3}, world.rank()).to(at::kFloat);  // of this rank alone: nothing is sent
+    const at::Tensor x = wave({2, 2, 3, 3}, world.rank()).to(at::kFloat);  // differs by rank: eval() sends nothing
     const at::Tensor scale = (plain->running_var + 1e-5).rsqrt().view({2, 1, 1});
     EXPECT_LE(distance(mine->forward(x), (x - plain->running_mean.view({2, 1, 1})) * scale), 1e-6);
   });
 }
 
-/// Sequentials within a module.
+/// A module with two nested Sequentials.
 struct Stack : torch::nn::Module {
   Stack() {
     low = register_module("low", torch::nn::Sequential(torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3)));
@@ -136,7 +136,7 @@ TEST(SyncBatchNorm, TakesThePlaceOfBatchNormsInASequential) {
   run(2, [&](Communicator& world) {
     Stack net;
     const auto before = named_state(net);
-    before[3].second.set_requires_grad(false);  // the first shift
+    before[3].second.set_requires_grad(false);  // the bias of the first norm
     EXPECT_EQ(convert_sync_batch_norm(net, world), 2U);
     const auto after = named_state(net);
     ASSERT_EQ(after.size(), before.size());
@@ -150,7 +150,7 @@ TEST(SyncBatchNorm, TakesThePlaceOfBatchNormsInASequential) {
     const at::Tensor mine = rows(batch, world.rank(), 2);
     const at::Tensor output = net.forward(mine);
     EXPECT_LE(distance(output, rows(wanted.detach(), world.rank(), 2)), near);
-    (output.pow(3).mean() * (static_cast<double>(mine.size(0)) / 5 * 2)).backward();  // scaled by its share
+    (output.pow(3).mean() * (static_cast<double>(mine.size(0)) / 5 * 2)).backward();  // scaled by the share
     sync.finish();
     expect_close(gradients(net), gradients(whole));
     check_replicas(net, world);
@@ -159,7 +159,7 @@ TEST(SyncBatchNorm, TakesThePlaceOfBatchNormsInASequential) {
 
 TEST(SyncBatchNorm, SaysWhatItCannotConvertAndWhatItCannotNormalise) {
   run(2, [](Communicator& world) {
-    Net net;  // calls its norm by a member
+    Net net;  // its norm is a member, which cannot be converted
     EXPECT_THAT(caught([&] { convert_sync_batch_norm(net, world); }).what(),
                 ::testing::AllOf(HasSubstr("'norm' is a BatchNorm"), HasSubstr("SyncBatchNorm")));
     SyncBatchNorm norm(2);

@@ -1,4 +1,4 @@
-// Modules on a device that is none: gradients, parameters, and why a tensor cannot be reached.
+// Modules on a fake device: gradients, parameters, and the reasons why a tensor cannot be reached.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(OnADevice, BucketsLieThereAndEqualTheCpusBitForBit) {
     steps(world, tensor_device, [&](int step, const std::vector<at::Tensor>& all) {
       for (const at::Tensor& each : all) EXPECT_TRUE(each.equal(wanted[0][seen++])) << step;
     });
-    // Every gradient and every bucket is noted, and each finish() looks once more.
+    // One event for every gradient and every bucket, and one for each finish().
     EXPECT_EQ(dynamic_cast<tutti::testing::FakeCompute&>(tensor_device->compute()).recorded(), 4 * (6 + 3 + 1));
   });
   gpu.stumble(false);

@@ -10,9 +10,9 @@
 namespace tutti::nn {
 namespace {
 
-/// Encodes and decodes with one weight, which is registered under two names.
+/// Uses one weight to encode and to decode; it is registered under two names.
 struct Autoencoder : torch::nn::Module {
-  /// `shares_memory`: the two are tensors of their own, with a gradient each, over the same memory.
+  /// `shares_memory`: encoder and decoder are two tensors over the same memory, each with its own gradient.
   explicit Autoencoder(bool shares_memory = false) {
     encoder = register_parameter("encoder", wave({6, 4}, 1));
     bias = register_parameter("bias", wave({4}, 2));
@@ -26,7 +26,7 @@ struct Autoencoder : torch::nn::Module {
   at::Tensor encoder, decoder, bias;
 };
 
-/// The parameters after four steps, of which the third and the fourth accumulate into what is there already.
+/// Returns the parameters after four steps. The fourth step adds to the gradients of the third.
 std::vector<at::Tensor> trained(Autoencoder& net, GradientSync* sync, int rank, int size) {
   torch::optim::SGD optimizer({net.encoder, net.bias}, torch::optim::SGDOptions(0.1).momentum(0.9));
   if (!net.encoder.is_same(net.decoder)) optimizer.add_param_group({{net.decoder}});
@@ -78,7 +78,7 @@ TEST(TiedWeights, CountOnceInAverageGradients) {
   });
 }
 
-// Rank 1's second tensor is one of its own: the ranks must notice that, which they would not if both counted two.
+// On rank 1 the second tensor is another one over the same memory. This must be detected, so tied weights count once.
 TEST(TiedWeights, AreOneParameterOfAReplica) {
   run(2, [](Communicator& world) {
     Autoencoder net(world.rank() == 1);

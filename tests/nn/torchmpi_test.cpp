@@ -1,4 +1,4 @@
-// What TorchMPI's nn package does, by the names of its features. Ranks are threads.
+// Behaviour of TorchMPI's nn package; the tests are named after its features. Ranks are threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using tutti::testing::caught;
 
 const std::vector<std::string> names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"};
 
-/// Gradients of what all ranks' losses add up to, divided by `parts`.
+/// Returns the gradients of the sum of all ranks' losses, divided by `parts`.
 std::vector<at::Tensor> of_all_ranks(int size, double parts) {
   Net alone;
   for (int r = 0; r < size; ++r) loss_of(alone, wave({4, 6}, r)).div(parts).backward();
@@ -47,7 +47,7 @@ TEST(TorchMpi, SynchronizeGradientsBySumOrByMean) {
     GradientSync sync(net, world);
     for (const bool summed : {true, false}) {
       sync.zero_grad();
-      if (summed) sync.weight(1);  // each rank counts whole
+      if (summed) sync.weight(1);  // each rank has weight 1, so gradients are added
       loss_of(net, wave({4, 6}, world.rank())).backward();
       sync.finish();
       expect_close(gradients(net), summed ? sum : mean);
@@ -80,7 +80,7 @@ TEST(TorchMpi, AsynchronousHooksEqualTheSynchronousFormBitForBit) {
       const auto got = gradients(hooked), wanted = gradients(plain);
       for (std::size_t i = 0; i < names.size(); ++i) EXPECT_TRUE(got[i].equal(wanted[i])) << names[i];
     }
-    EXPECT_EQ(sync.stats().overlapped, 3U * 2);  // of three buckets all but the last leave before backward ends
+    EXPECT_EQ(sync.stats().overlapped, 3U * 2);  // of three buckets, all but the last are sent before backward ends
     for (const std::string& name : names) EXPECT_EQ(sync.exchanges(name), 3U) << name;
   });
 }
@@ -104,12 +104,12 @@ TEST(TorchMpi, NothingIsSentAfterUnregistering) {
   run(2, [](Communicator& world) {
     Net net, alone;
     { GradientSync sync(net, world); }
-    if (world.rank() == 0) {  // the other one would have to take part
+    if (world.rank() == 0) {  // only rank 0 computes, so an exchange would not end
       loss_of(net, wave({4, 6}, 0)).backward();
       loss_of(alone, wave({4, 6}, 0)).backward();
       expect_close(gradients(net), gradients(alone), 0);
     }
-    GradientSync again(net, world);  // and may be registered again
+    GradientSync again(net, world);  // the network can be registered again
     again.zero_grad();
     loss_of(net, wave({4, 6}, world.rank())).backward();
     again.finish();
@@ -129,7 +129,7 @@ TEST(TorchMpi, BucketsAreAboutAsManyAsWanted) {
       EXPECT_LE(sync.buckets(), blocks + 1);
       std::size_t total = 0;
       for (std::size_t b = 0; b < sync.buckets(); ++b) total += sync.bucket_bytes(b);
-      EXPECT_EQ(total, bytes + 8U * names.size());  // and one number for each parameter
+      EXPECT_EQ(total, bytes + 8U * names.size());  // and one double for each parameter
       loss_of(net, wave({4, 6}, world.rank())).backward();
       sync.finish();
       expect_close(gradients(net), of_all_ranks(2, 2));

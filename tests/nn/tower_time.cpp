@@ -1,7 +1,7 @@
-// What communication adds to a tower of convolutions over images of 512x512 in tiles: forward and backward with halos
-// that travel while inner positions are computed, with halos that are waited for, and with zeros in their place, which
-// sends nothing. Started as the ranks of a job, which become rows of tiles; rank 0 prints the times. tests/training/run
-// reads them.
+// Measures what communication adds to a tower of convolutions over images of 512x512 in tiles. Forward and backward are
+// timed with halos that are sent while inner positions are computed, with halos that are waited for, and with zeros as
+// halos, which sends nothing. Started as the ranks of a job, which become rows of tiles; rank 0 prints the times.
+// tests/training/run reads them.
 #include <ATen/Functions.h>
 #include <torch/types.h>
 
@@ -20,7 +20,7 @@ namespace nn = tutti::nn;
 constexpr int layers = 6, rounds = 9;
 constexpr std::int64_t side = 512, samples = 2, channels = 16;
 
-/// Milliseconds until the last rank is done; the median.
+/// Returns the median of the milliseconds until the last rank is done.
 double median_ms(tutti::Communicator& world, const std::function<void()>& timed) {
   std::vector<double> times;
   timed();
@@ -52,7 +52,7 @@ void step(std::vector<nn::SpaceConv>& convs, const nn::Tile& images) {
   tile.values.pow(2).mean().backward();
 }
 
-/// As much arithmetic, with zeros around each tile.
+/// Makes a step with the same arithmetic, and with zeros around each tile.
 void step_alone(const std::vector<nn::SpaceConv>& convs, const nn::Tile& images) {
   at::Tensor values = images.values;
   for (const nn::SpaceConv& conv : convs) values = at::conv2d(values, conv->weight, conv->bias, {1, 1}, {1, 1}).relu();

@@ -1,4 +1,4 @@
-// Large messages by RDMA between two ends in one process: what a peer may write to, and what the card refuses.
+// Large messages by RDMA between two ends in one process: where a peer may write, and what the RDMA device refuses.
 #include "transports/ibverbs/bulk.hpp"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ class BulkTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const Survey found = survey(Settings());
-    const bool guest = std::getenv("RDMA_GUEST") != nullptr;  // which has been booted for its devices
+    const bool guest = std::getenv("RDMA_GUEST") != nullptr;  // then devices must be there
     if (found.endpoints.empty() && guest) FAIL() << found.problem;
     if (found.endpoints.empty()) GTEST_SKIP() << found.problem;
     const Endpoint& one = found.endpoints.front();
@@ -35,7 +35,7 @@ class BulkTest : public ::testing::Test {
     ASSERT_TRUE(a_->open() && b_->open());
   }
 
-  /// Until so much has ended, or one of the queue pairs has.
+  /// Polls until `count` puts have ended, or a queue pair has failed.
   void settle(std::size_t count) {
     std::array<ibv_wc, 8> done;
     for (const Deadline late = deadline_in(Seconds(20)); ended_.size() < count && Clock::now() < late;)
@@ -170,7 +170,7 @@ TEST_F(BulkTest, GivesBackAllThatItHasWhenItStops) {
       }
   };
   until([&] { return count(What::put) == 1; });
-  ASSERT_EQ(count(What::put), 1);  // so the peer has it, whatever becomes of its end
+  ASSERT_EQ(count(What::put), 1);  // the peer has the data, even if its end fails now
   b_->stop();
   until([&] { return seen.size() == 3; });
   ASSERT_EQ(seen.size(), 3u);
@@ -213,7 +213,7 @@ TEST_F(BulkTest, KeepsAllocatedMemoryRegisteredUntilItIsGone) {
   b_.reset();
   a_.reset();
   adapter_.reset();
-  into.reset();  // may outlive the device
+  into.reset();  // memory may be freed after the device
 }
 
 TEST_F(BulkTest, StaysClosedWhereItsPortWasLostBeforeItOpened) {

@@ -1,4 +1,4 @@
-// Gloo's own ring over RDMA, for comparison: the median of so many allreduces of floats, in microseconds, on rank 0.
+// Times Gloo's own ring over RDMA, for comparison: the median of TIMES allreduces in microseconds, on rank 0.
 //
 //   gloo_ring_probe RANK SIZE STORE_FOLDER DEVICE GID_INDEX COUNT TIMES
 #include <gloo/allreduce_ring.h>

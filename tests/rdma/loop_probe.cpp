@@ -85,7 +85,7 @@ void wait(Communicator& world, double seconds) {
        std::to_string(static_cast<long>(processor_time(after) - processor_time(before))) + " us of its processor");
 }
 
-// Memory that was freed and mapped anew, where the pages of the last message were.
+// Sends messages from memory that is mapped anew, at the address of the last message, and was freed in between.
 void anew(Communicator& world, std::size_t bytes, int times) {
   void* const place = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (int i = 0; i < times; ++i) {

@@ -1,6 +1,6 @@
-// To be loaded before a program's libraries (LD_PRELOAD): its RDMA devices take so many requests to send, or to
-// receive, and refuse the next, as a device does that runs out of something; or they register no memory for one
-// message; or the second device breaks down once a file is there.
+// To be loaded before a program's libraries (LD_PRELOAD). The program's RDMA devices accept N requests to send, or to
+// receive, and refuse the next one, as a device does that runs out of a resource; or they refuse to register memory for
+// a message; or the second device fails as soon as a file exists.
 //
 //   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N, TEST_REFUSE_MESSAGES=1, TEST_BREAK_RXE1=FILE
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ auto real_register() {
 
 }  // namespace
 
-// Verbs are calls through a table of the device's; here it has been made.
+// Verbs are called through a table in the device's context, which is changed here.
 extern "C" ibv_context* ibv_open_device(ibv_device* device) {
   void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
   const auto real = reinterpret_cast<ibv_context* (*)(ibv_device*)>(dlvsym(library, "ibv_open_device", "IBVERBS_1.1"));
@@ -53,8 +53,8 @@ extern "C" ibv_context* ibv_open_device(ibv_device* device) {
   return context;
 }
 
-// A message's buffer is registered by ibv_reg_mr_iova2, since how differs between its ends; what stays registered, by
-// ibv_reg_mr, which the library itself has call the other.
+// A message's buffer is registered by ibv_reg_mr_iova2, because its access flags differ between sender and receiver.
+// Memory that stays registered goes through ibv_reg_mr, inside which the library calls the other function.
 extern "C" ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* first, size_t bytes, uint64_t address, unsigned access) {
   errno = ENOMEM;
   if (std::getenv("TEST_REFUSE_MESSAGES") != nullptr) return nullptr;
@@ -76,7 +76,7 @@ extern "C" int ibv_get_async_event(ibv_context* context, ibv_async_event* event)
 }
 
 extern "C" void ibv_ack_async_event(ibv_async_event* event) {
-  if (event->event_type == IBV_EVENT_DEVICE_FATAL) return;  // ours
+  if (event->event_type == IBV_EVENT_DEVICE_FATAL) return;  // made by ibv_get_async_event above
   void* const library = dlopen("libibverbs.so.1", RTLD_LAZY);
   reinterpret_cast<void (*)(ibv_async_event*)>(dlvsym(library, "ibv_ack_async_event", "IBVERBS_1.1"))(event);
 }

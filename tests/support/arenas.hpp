@@ -1,4 +1,4 @@
-// What shared memory the ranks of this process hold.
+// Measures the shared memory that the ranks of this process hold.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,10 +11,10 @@
 
 namespace tutti::testing {
 
-/// Bytes of memory behind the segments of this process's ranks: rings and arenas.
+/// Returns the bytes of the shared-memory files of this process's ranks.
 inline std::size_t segment_bytes() {
   std::size_t sum = 0;
-  std::set<std::pair<dev_t, ino_t>> seen;  // ranks of one host have one
+  std::set<std::pair<dev_t, ino_t>> seen;  // files, each counted once
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();

@@ -1,4 +1,4 @@
-// Whether a process sleeps while it waits, told by the CPU time that this costs it.
+// Checks that a process sleeps while it waits, by the CPU time that it uses.
 #pragma once
 
 #include <time.h>
@@ -19,8 +19,8 @@ inline double cpu_seconds() {
 constexpr int waits_watched = 5;
 constexpr auto watched_wait = std::chrono::milliseconds(300);
 
-/// "" where the cheapest of several waits of `watched_wait` each took less than `share` of a core. A virtual machine
-/// charges whoever runs for the time in which its host played others; one who does not sleep pays in every wait.
+/// Returns "" if the cheapest of several waits of `watched_wait` took less than `share` of a core. A process that does
+/// not sleep pays in every wait; a virtual machine adds time of its host to some of them.
 template <class Wait>
 std::string expect_asleep(const std::string& what, double share, Wait wait) {
   double least = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// Ranks as threads of a test, each with a Backend that a provider made, and no Communicator: the contract itself.
+// Ranks as threads of a test, each with a provider's Backend and without a Communicator, to test the contract itself.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace tutti::testing {
 
-/// A call, and what a backend reported of it.
+/// A call that records what the backend reports about it.
 struct Report final : Call {
   void trouble(const Status& why) override { troubles.push_back(why); }
   void enqueued(const Event& /*end*/) override {
@@ -41,14 +41,14 @@ struct Report final : Call {
 
 class BackendRank {
  public:
-  /// `beside` is driven along with it.
+  /// The engines in `beside` make progress together with the backend.
   BackendRank(int rank, int size, std::unique_ptr<Backend> made, std::vector<Engine*> beside = {})
       : rank_(rank), size_(size), beside_(std::move(beside)), backend(std::move(made)) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Starts the call, which is kept here.
+  /// Starts the call, and keeps it in this object.
   Report& start(Collective call, std::string_view algorithm = {}, const Event& after = {}) {
     Report& report = reports_.emplace_back();
     report.what = std::move(call);
@@ -59,7 +59,7 @@ class BackendRank {
     backend->start(report);
     return report;
   }
-  /// Drives until `reached`, asleep wherever there is nothing to do. False after a minute.
+  /// Makes progress until `reached` returns true, and sleeps when there is nothing to do. Returns false after a minute.
   bool until(const std::function<bool()>& reached) {
     const Deadline late = deadline_in(Seconds(60));
     while (!reached()) {
@@ -75,14 +75,14 @@ class BackendRank {
     for (Engine* const one : beside_) moved |= one->progress();
     return moved;
   }
-  /// Starts the call and drives to its end, which must be a good one.
+  /// Starts the call and makes progress until its end. Throws if the call fails.
   void play(const Collective& call, std::string_view algorithm = {}) {
     Report& report = start(call, algorithm);
     const bool reached = until([&] { return report.ends > 0 || !report.troubles.empty(); });
     const std::string why(report.troubles.empty() ? report.outcome.text() : report.troubles.front().text());
     if (reached && report.ends == 1 && report.outcome.ok()) return;
     if (report.ends == 0)
-      backend->cancel(Status::failure(Code::aborted, "the test has failed"));  // buffers are about to go
+      backend->cancel(Status::failure(Code::aborted, "the test has failed"));  // its buffers will be freed
     throw std::runtime_error("rank " + std::to_string(rank_) + ", " + std::string(name(call.kind)) + ": " +
                              (reached ? why : "no end after a minute; " + report.where()));
   }
@@ -109,10 +109,10 @@ class BackendRank {
 
  public:
   std::unique_ptr<Backend> backend;
-  int wakes = 0;  ///< how often its descriptor ended a sleep
+  int wakes = 0;  ///< how often the backend's descriptor ended a sleep
 };
 
-/// Runs `body` once per rank, each on a thread. The world ranks are the group's and 10 more.
+/// Runs `body` once per rank, each on a thread. The world rank of each rank is its rank + 10.
 inline void run_backends(const Provider& provider, int size, const Settings& settings,
                          const std::function<void(BackendRank&)>& body) {
   const std::shared_ptr<Store> store = make_local_store();
@@ -142,7 +142,7 @@ inline void run_backends(const Provider& provider, int size, const Settings& set
   for (std::thread& thread : threads) thread.join();
 }
 
-/// A test of the backend of one provider; skips where there is none, and says why.
+/// A test of one provider's backend. Skips the test, with the reason, if the backend is not available.
 class WithBackend : public ::testing::Test {
  protected:
   explicit WithBackend(std::string_view name, Settings own = {})

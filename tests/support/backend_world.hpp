@@ -1,5 +1,5 @@
-// Every backend as the ranks of a test have it: by itself, with a transport beside it, and no Communicator. Ranks are
-// processes: forked by the test, or started by a launcher (see process_ranks.hpp).
+// Tests every backend by itself, with a transport beside it and without a Communicator. Ranks are processes: forked by
+// the test, or started by a launcher (see process_ranks.hpp).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,14 +27,14 @@
 
 namespace tutti::testing {
 
-/// A sort of backend: our own plans, staging, or what a provider has.
+/// A kind of backend: our own plans, staging, or that of a provider.
 struct BackendSort {
   std::string name;
   const Provider* provider = nullptr;  ///< null: "planned" or "staged"
-  std::string reason = {};             ///< why there is none here
+  std::string reason = {};             ///< why it is not available here
 
   bool is_for_devices() const { return provider ? provider->collects == Device::Kind::cuda : name == "staged"; }
-  /// What a call may name, the backend's own choice among them.
+  /// Returns the algorithms that a call may name; "" means the backend's own choice.
   std::vector<std::string_view> algorithms(Kind kind) const {
     std::vector<std::string_view> names;
     if (provider != nullptr) {
@@ -48,7 +48,7 @@ struct BackendSort {
     if (!has_none && std::ranges::count(names, "") == 0) names.emplace_back();
     return names;
   }
-  /// Whether it may refuse this reduction without counts per rank, as its library or its contract has none.
+  /// True if the backend may refuse this reduction without counts per rank, because its library or contract lacks it.
   bool may_refuse(Kind kind, Op op, DType dtype) const {
     if (name == "nccl")
       return dtype == DType::i16 || dtype == DType::u16 || op == Op::band || op == Op::bor || op == Op::bxor;
@@ -58,7 +58,7 @@ struct BackendSort {
   friend std::ostream& operator<<(std::ostream& out, const BackendSort& sort) { return out << sort.name; }
 };
 
-/// All that this installation has. A launcher has started this process for one of them.
+/// Returns all backends of this installation, or the one for which a launcher has started this process.
 inline std::vector<BackendSort> backend_sorts(const Settings& settings) {
   if (const Provider* const only = process_world().provider) return {{std::string(only->name), only}};
   std::vector<BackendSort> sorts = {{"planned"}, {"staged"}};
@@ -88,10 +88,10 @@ class BackendWorld {
   }
 
   const BackendSort& sort() const { return sort_; }
-  /// Of this rank's buffers.
+  /// Returns the place of this rank's buffers: a device, or on_host.
   int place() const { return sort_.is_for_devices() ? rank_ : on_host; }
 
-  /// Makes one for all ranks, which are numbered the other way round unless `as_they_are`. Null: it is none for so few.
+  /// Makes a backend for all ranks, in reverse order unless `as_they_are`. Returns null if it is not for so few ranks.
   std::unique_ptr<BackendRank> make(std::uint64_t id, bool as_they_are = false) {
     Group group;
     group.id = id;
@@ -104,7 +104,7 @@ class BackendWorld {
     return std::make_unique<BackendRank>(group.rank, size_, std::move(made), std::vector<Engine*>{wire_.get()});
   }
 
-  /// Drives until every rank has come here as often as this one.
+  /// Makes progress until every rank has called this as often as this rank.
   void meet(BackendRank& rank) {
     const int target = ++meetings_ * size_;
     const Deadline late = deadline_in(Seconds(60));
@@ -115,13 +115,13 @@ class BackendWorld {
       for (const Deadline next = deadline_in(Seconds(0.0005)); Clock::now() < next;) rank.progress();
     }
   }
-  /// How many ranks have come somewhere.
+  /// come() counts ranks that have reached a point of the test; came() returns how many have.
   void come(const std::string& where) { store_->add(where, 1); }
   int came(const std::string& where) {
     std::string text;
     return store_->find(where, text) ? std::stoi(text) : 0;
   }
-  /// Whether all ranks say the same.
+  /// Checks that all ranks pass the same numbers.
   void expect_alike(BackendRank& rank, const std::string& what, const std::vector<std::uint64_t>& said) {
     meet(rank);
     std::string text;
@@ -135,7 +135,7 @@ class BackendWorld {
   void failed() { store_->set("failed", "yes"); }
 
  private:
-  // A transport that has collectives of its own is there itself.
+  // If a transport has collectives of its own, it is also the transport.
   const Provider& wire_provider() const {
     if (sort_.provider != nullptr && sort_.provider->make_backend == nullptr) return *sort_.provider;
     for (const Provider* one : providers())
@@ -177,7 +177,7 @@ class BackendWorld {
   int meetings_ = 0;
 };
 
-/// Plays calls by the algorithms of each kind in turn.
+/// Plays each call by one of the algorithms of its kind, taken in turn.
 class InTurn final : public DeviceRank {
  public:
   InTurn(const BackendSort& sort, BackendRank& rank, int place) : sort_(sort), rank_(rank), place_(place) {}
@@ -194,10 +194,10 @@ class InTurn final : public DeviceRank {
     ++played_[static_cast<std::size_t>(call.kind)];
     return true;
   }
-  /// Plays by this algorithm alone from here on, and nothing where it is refused.
+  /// From now on uses this algorithm only, and plays nothing if it is refused.
   void insist(std::string_view algorithm) { insisted_ = algorithm; }
   int played(Kind kind) const { return played_[static_cast<std::size_t>(kind)]; }
-  /// So that nobody refuses all.
+  /// Checks that calls of these kinds were played, not all refused.
   void expect_played(std::initializer_list<Kind> kinds) const {
     for (const Kind kind : kinds)
       EXPECT_TRUE(played_[static_cast<std::size_t>(kind)] > 0 || sort_.algorithms(kind).empty()) << name(kind);
@@ -232,7 +232,7 @@ class EveryBackend : public ::testing::TestWithParam<BackendSort> {
     if (size != world.self.size) return;
     EXPECT_EQ(play(world.self.rank, size, world.next_store(), body), "");
   }
-  /// With 1 to 5 and 8 ranks, and our own plans, which are functions of the size, with 17, too.
+  /// Runs on 1 to 5 and 8 ranks; our own plans, which depend on the number of ranks, also on 17.
   void run_all(const Body& body) {
     for (const int size : {1, 2, 3, 4, 5, 8, 17})
       if (thinned ? size < 4 : size <= 8 || GetParam().name == "planned") run(size, body);
@@ -244,7 +244,7 @@ class EveryBackend : public ::testing::TestWithParam<BackendSort> {
     Settings own = settings;
     own.job = folder_.path() + std::to_string(runs_);
     if (process_world().there()) own.job = "backends" + std::to_string(runs_);
-    own.stage_bytes = own.lane_bytes = 16 << 10;  // so that calls here take several slices and lanes
+    own.stage_bytes = own.lane_bytes = 16 << 10;  // small, so that calls have several slices and lanes
     own.secret = "a secret";
     BackendWorld world(GetParam(), rank, size, std::move(store), own);
     try {

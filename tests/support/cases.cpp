@@ -79,7 +79,7 @@ namespace {
 
 bool has_v(Kind kind) { return kind != Kind::allreduce && kind != Kind::reduce && kind != Kind::broadcast; }
 
-// False where it is refused.
+// Returns false if the call is refused.
 bool play_one(Communicator& world, const Case& c) {
   if (c.variable && !has_v(c.kind)) return false;
   Played one(world, c);
@@ -107,7 +107,7 @@ int play_targets(Communicator& world, const std::function<std::vector<std::strin
     const auto kind = static_cast<Kind>(k);
     for (const std::string& target : targets(kind))
       for (const std::size_t count : {std::size_t{7}, std::size_t{9001}})
-        for (const int form : {0, 1, 2, 3})  // in place, of the v-form
+        for (const int form : {0, 1, 2, 3})  // 1: in place; 2: v-form; 3: both
           played += play_one(world, {kind, DType::f32, folds(kind) ? avg : sum, count, world.size() - 1, form % 2 == 1,
                                      form > 1, count, target});
   }
@@ -125,7 +125,7 @@ std::vector<std::string> planned_targets(Kind kind, int size, const std::vector<
 
 namespace {
 
-// A message of each rank for rank 0, two sums as one call, and a group that only two ranks make.
+// Every rank sends a message to rank 0; two sums are launched as one call; two ranks make a group.
 void play_from_anyone(Communicator& world) {
   const int p = world.size(), me = world.rank();
   std::vector<std::uint64_t> parts(static_cast<std::size_t>(p) * 50);

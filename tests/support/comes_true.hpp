@@ -1,4 +1,4 @@
-// For what another thread, or the kernel, does in its own time.
+// Waits for what another thread, or the kernel, does at an unknown time.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace tutti::testing {
 
-/// Asks again and again, for at most a minute, whether it is so.
+/// Calls `reached` until it returns true, for at most a minute. Returns the last result.
 template <class Reached>
 bool comes_true(Reached reached) {
   for (int tries = 0; tries < 6000; ++tries) {

@@ -1,4 +1,4 @@
-// What a file holds.
+// Reads the contents of a file.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Counts the calls that a rank makes, by standing in front of Communicator's functions for the whole of a
-// test's program.
+// Counts the calls that a rank makes, by replacing Communicator's functions in the whole program of a
+// test.
 //
 // Include it in one file of a program only, which links libtutti as a shared library: it defines the functions. Ranks
 // are threads, and each counts its own.
@@ -18,12 +18,12 @@
 
 namespace tutti::testing {
 
-/// Of one thread, since it began.
+/// The calls of one thread since it began.
 struct CallCount {
   std::size_t calls = 0;
-  std::size_t reductions = 0;  ///< of these, allreduces
-  std::size_t given = 0;       ///< bytes of what this rank passed in
-  std::size_t taken = 0;       ///< bytes of what it got
+  std::size_t reductions = 0;  ///< how many of them were allreduces
+  std::size_t given = 0;       ///< bytes that this rank passed in
+  std::size_t taken = 0;       ///< bytes that this rank received
 
   CallCount operator-(const CallCount& before) const {
     return {calls - before.calls, reductions - before.reductions, given - before.given, taken - before.taken};

@@ -1,7 +1,7 @@
-// Counts what a test's program takes from the heap, by replacing operator new for the whole of it.
+// Counts what a test program takes from the heap, by replacing operator new in the whole program.
 //
-// Include it in one file of a program only: it defines the operators. The allocator's own figures will not do, because
-// they count what its caches hold as in use.
+// Include it in one file of a program only: it defines the operators. The allocator's own figures are no substitute,
+// because they count memory in its caches as used.
 #pragma once
 
 #include <malloc.h>
@@ -13,11 +13,11 @@
 
 namespace tutti::testing {
 
-/// Since the program began, of all threads.
+/// The heap use of all threads since the program began.
 struct HeapUse {
-  std::size_t allocations = 0;  ///< made
-  std::size_t bytes = 0;        ///< not freed yet
-  std::size_t taken = 0;        ///< in bytes, freed or not
+  std::size_t allocations = 0;  ///< number of allocations
+  std::size_t bytes = 0;        ///< bytes that are not freed yet
+  std::size_t taken = 0;        ///< bytes of all allocations, freed or not
 };
 
 namespace heap_counters {
@@ -50,8 +50,8 @@ inline void given_back(void* memory) noexcept {
 
 }  // namespace tutti::testing::heap_counters
 
-// The array forms come here by the library's own definitions, and so do the nothrow forms, except where a sanitizer
-// defines them. Inlined into a program's new and delete they would look to the compiler like a mismatched pair.
+// By default the array forms call these operators, and so do the nothrow forms, except where a sanitizer defines them.
+// If these were inlined, the compiler would see a mismatched pair of allocation and deallocation.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   return tutti::testing::heap_counters::taken(std::malloc(bytes));
 }

@@ -1,4 +1,4 @@
-// CountingStore: a store that counts what it is asked for, and the bytes of values that it takes and gives.
+// CountingStore: a store that counts requests, and the bytes of the values that it takes and returns.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace tutti::testing {
 
-/// One key asked for or set is a request.
+/// Every key that is asked for or set counts as a request.
 class CountingStore : public Store {
  public:
   CountingStore(std::shared_ptr<Store> inner, bool is_one_server) : Store(is_one_server), inner_(std::move(inner)) {}

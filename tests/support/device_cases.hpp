@@ -1,4 +1,4 @@
-// Calls on memory of a device or the host against a reference, for whoever can play them: a backend by itself, or a
+// Compares calls on memory of a device or the host with a reference. The calls are played by a backend alone, or by a
 // communicator.
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace tutti::testing {
 
-/// A rank, and where its buffers are.
+/// A rank that plays calls, with the place of its buffers.
 class DeviceRank {
  public:
   virtual ~DeviceRank() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int device() const = 0;  ///< or on_host
-  /// Plays the call to its end, which must be a good one. False: it is refused, on all ranks alike, and nothing was
-  /// done.
+  virtual int device() const = 0;  ///< the device's number, or on_host
+  /// Plays the call until it has succeeded. Returns false if it is refused, which must happen on all ranks; then
+  /// nothing was done.
   virtual bool play(const Collective& call) = 0;
 };
 
-/// One of a communicator, whose calls `target` does.
+/// A rank of a communicator whose calls are made by the backend `target`.
 class WorldRank final : public DeviceRank {
  public:
   WorldRank(Communicator& world, int device, std::string target)
@@ -78,7 +78,7 @@ struct Fold1 {
   bool in_place, variable;
 };
 
-/// Plays one reduction and compares.
+/// Plays one reduction, and compares the result with the reference.
 class Folded {
  public:
   Folded(DeviceRank& rank, const Fold1& one)
@@ -137,7 +137,7 @@ class Folded {
   std::vector<Data> inputs_;
 };
 
-/// What moves, and is not folded: block(a, b) is what rank a has for rank b.
+/// Calls that move data without reductions. block(a, b) is rank a's data for rank b.
 class Moves : Blocks {
  public:
   Moves(DeviceRank& rank, DType dtype, std::size_t count, bool variable)

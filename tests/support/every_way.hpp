@@ -1,4 +1,4 @@
-// What tutti/provider/transport.hpp promises is asked of every provider, for several numbers of ranks.
+// A fixture that tests what tutti/provider/transport.hpp promises, for every provider and several numbers of ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class EveryWay : public ::testing::TestWithParam<Way> {
     run_ranks(
         size, [&](Rank& rank) { return connect(GetParam(), rank, store, settings_); }, body);
   }
-  // Where ranks are processes there is one size, and this is one of them.
+  // If ranks are processes, their number is fixed, and this process is one of them. Other sizes are skipped.
   void run_here(int size, const std::function<void(Rank&)>& body) {
     auto& world = process_world();
     if (size != world.self.size) return;
@@ -39,7 +39,7 @@ class EveryWay : public ::testing::TestWithParam<Way> {
   }
   void run_all(const std::function<void(Rank&)>& body) {
     for (const int size : conformance_sizes)
-      if (!GetParam().faulty || size == 2 || size == 5) run(size, body);  // faults cost time
+      if (!GetParam().faulty || size == 2 || size == 5) run(size, body);  // faults take time
   }
   Settings settings_;
 };

@@ -1,4 +1,4 @@
-// Expressions: the elements that the simulator computes with, so that the order of folds shows.
+// Expressions: the elements with which the simulator computes, so that the order of reductions is visible.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace tutti::testing {
 /// Nothing, element i of some rank's `in`, or a fold of two expressions.
 enum class Expression : std::uint64_t { nothing = 0 };
 
-/// Makes and compares expressions. A fold remembers whose contributions it holds, of which element, whether it was
-/// said to be the last one, and its bracket structure (as a hash, operands not interchangeable).
+/// Makes and compares expressions. A fold records which ranks contributed, to which element, whether it was marked as
+/// the last one, and its bracket structure (as a hash, operands not interchangeable).
 class Algebra {
  public:
   explicit Algebra(int size) : everyone_(~std::uint64_t{0} >> (64 - size)) {}
@@ -21,7 +21,7 @@ class Algebra {
     return static_cast<Expression>((static_cast<std::uint64_t>(rank) + 1) << 40 | index);
   }
 
-  /// with (op) from; `last`: it completes the element. What must not be folded sets fault().
+  /// Returns with (op) from; `last`: this completes the element. Sets fault() if these must not be folded.
   Expression fold(Expression with, Expression from, bool last) {
     const Node a = node(with), b = node(from);
     if (!fault_.empty()) return Expression::nothing;

@@ -61,7 +61,7 @@ FakeAccelerator::FakeAccelerator(int devices) {
     info.shares_memory = true;
     info.sharing = "host memory";
     devices_.push_back(info);
-    default_streams_.emplace_back();  // made when it is first used, so that processes can fork before
+    default_streams_.emplace_back();  // made at its first use, so that processes can fork before
   }
 }
 
@@ -164,13 +164,13 @@ void FakeAccelerator::synchronize(const Stream& stream) {
   stream_of(stream).drain();
 }
 
-// Every event has a page of its own: one that is shared goes by its file.
+// Every event has a page of its own. A shared event is named by its file.
 Event FakeAccelerator::make_event(int device) {
   check(device);
   return {new FakeEvent, device};
 }
 
-// Tasks may still look at it.
+// The event is kept, because tasks may still use it.
 void FakeAccelerator::destroy(const Event& event) noexcept {
   static auto& graveyard = *new std::vector<void*>;
   ++destroyed_;

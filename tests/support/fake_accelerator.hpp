@@ -1,5 +1,5 @@
-// An accelerator over host memory, for tests: streams are threads that do their tasks in order, copies happen when the
-// stream gets there, and device memory cannot be touched by the host, as on a real device.
+// An accelerator over host memory, for tests: streams are threads that do their tasks in order, copies happen when a
+// stream reaches them, and device memory cannot be accessed by the host, as on a real device.
 #pragma once
 
 #include <atomic>
@@ -18,39 +18,39 @@ namespace tutti::testing {
 
 class FakeStream;
 
-/// Memory handles go between processes of one user; as by a real driver, one is refused where it, or memory that was at
-/// its addresses before, is open already. A process that forks makes its streams
-/// afterwards. The environment variable FAKE_DEVICES says how many devices there are; else two.
+/// Processes of one user can pass memory handles to one another. As with a real driver, a handle is refused if it is
+/// open already, or if memory that had the same addresses before is still open. A process that forks makes its streams
+/// afterwards. The environment variable FAKE_DEVICES sets the number of devices; default: two.
 class FakeAccelerator final : public Accelerator {
  public:
-  static constexpr std::byte poison{0xdd};  ///< what freed memory is filled with, in processes that still have it open
+  static constexpr std::byte poison{0xdd};  ///< freed memory is filled with it, for processes that still have it open
 
   explicit FakeAccelerator(int devices);
   ~FakeAccelerator() override;
 
   // ---- for tests
 
-  /// A kernel of the test's own.
+  /// Runs a function of the test as a kernel.
   void run(const Stream& stream, std::function<void()> kernel);
   void delay(const Stream& stream, std::chrono::milliseconds time);
-  /// Where kernels find device memory; other memory is where it is.
+  /// Returns the address at which kernels access device memory; other addresses are returned unchanged.
   std::byte* seen(const void* memory) const;
-  /// From here on the device refuses everything, as after an illegal address.
+  /// From now on all calls on the device fail, as after an illegal address.
   void break_device(int device, std::string why);
-  /// Every task waits for a while before it begins, so that order that nobody saw to shows.
+  /// Every task waits for a while before it begins, so that a missing order becomes visible.
   void stumble(bool on) noexcept { stumbles_ = on; }
-  /// No copy and no fold begins meanwhile.
+  /// While it is on, no copy and no fold begins.
   void stall(bool on) noexcept { stalls_ = on; }
-  void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< device memory, all together
+  void allow(std::size_t bytes) noexcept { allowed_ = bytes; }  ///< limit of device memory, all devices
   std::size_t pinned_bytes() const noexcept { return pinned_; }
   std::size_t copies() const noexcept { return copies_; }
-  /// Read and written by copies and folds, together.
+  /// Bytes that copies and folds have read and written.
   std::size_t moved_bytes() const noexcept { return moved_; }
   std::size_t used_bytes() const;                                ///< device memory of this process
-  std::size_t destroyed() const noexcept { return destroyed_; }  ///< streams and events
+  std::size_t destroyed() const noexcept { return destroyed_; }  ///< number of streams and events
   void refuse_reach() noexcept { reaches_ = false; }
   static int current() noexcept;  ///< the calling thread's device
-  int open_handles() const;       ///< memory of other processes
+  int open_handles() const;       ///< number of open allocations of other processes
 
   // ---- DeviceMemory
   std::string_view name() const noexcept override { return "fake"; }
@@ -92,16 +92,16 @@ class FakeAccelerator final : public Accelerator {
   struct Region {
     Allocated place;
     int device = 0;
-    int fd = -1;  // -1: another process's
+    int fd = -1;  // -1: of another process
     std::byte* seen = nullptr;
-    std::int32_t owner = 0;    // process; 0: this one
-    std::uint64_t theirs = 0;  // where that has it
+    std::int32_t owner = 0;    // its process; 0: this one
+    std::uint64_t theirs = 0;  // its address in the owner
   };
-  const Region* find(const void* memory) const;  // mutex_
+  const Region* find(const void* memory) const;  // needs mutex_
   std::byte* add(Region region);
   void free(std::byte* base, bool own) noexcept;
   void drain(std::optional<int> device = {}) noexcept;
-  std::byte* reserve(std::size_t bytes);  // mutex_
+  std::byte* reserve(std::size_t bytes);  // needs mutex_
   std::shared_ptr<FakeStream> new_stream(int device);
   FakeStream& stream_of(const Stream& stream);
   void check(int device);
@@ -110,7 +110,7 @@ class FakeAccelerator final : public Accelerator {
   std::vector<DeviceInfo> devices_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Region> regions_;                // by base
-  std::byte* addresses_ = nullptr;                            // where nobody may touch anything
+  std::byte* addresses_ = nullptr;                            // reserved, not accessible
   std::map<void*, std::shared_ptr<FakeStream>> streams_;      // by handle
   std::vector<std::shared_ptr<FakeStream>> default_streams_;  // by device
   std::map<int, std::string> broken_;
@@ -120,10 +120,10 @@ class FakeAccelerator final : public Accelerator {
   std::atomic<bool> stumbles_{false}, stalls_{false}, reaches_{true};
 };
 
-/// This process's own.
+/// The fake accelerator of this process.
 FakeAccelerator& fake_accelerator();
 
-/// Takes tests to the fake for as long as the process lives.
+/// Makes tests use the fake until the process ends.
 FakeAccelerator& use_fake_accelerator();
 
 }  // namespace tutti::testing

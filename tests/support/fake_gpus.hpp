@@ -1,5 +1,5 @@
-// A test's GPUs: the fake accelerator with a device for each of eight ranks, the fake NCCL on its streams, and buffers
-// in that memory.
+// GPUs for tests: the fake accelerator with a device for each of eight ranks, the fake NCCL on its streams, and buffers
+// in their memory.
 #pragma once
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 namespace tutti::testing {
 
-/// A function of the fake NCCL's own.
+/// Returns a function that only the fake NCCL has.
 template <class Function>
 Function* of_fake_nccl(const char* name) {
   static void* const library = dlopen(TUTTI_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
@@ -26,7 +26,7 @@ Function* of_fake_nccl(const char* name) {
   return found;
 }
 
-/// Both fakes, from the first call on. To be called before anything asks for an accelerator.
+/// Makes the process use both fakes. Call it before anything asks for an accelerator.
 inline FakeAccelerator& use_fake_gpus() {
   static FakeAccelerator& used = []() -> FakeAccelerator& {
     ::setenv("FAKE_DEVICES", "8", 0);
@@ -49,10 +49,10 @@ inline Settings with_fake_nccl(Settings settings = {}) {
   return settings;
 }
 
-/// A place of OnDevice beside the devices.
+/// As the device of an OnDevice: the memory is on the host.
 inline constexpr int on_host = -1;
 
-/// Bytes on a device, or on the host, filled and read by the test, as nothing is under way then.
+/// Bytes on a device or on the host. The test reads and writes them only while no call uses them.
 class OnDevice {
  public:
   OnDevice(int device, std::size_t bytes)

@@ -1,5 +1,5 @@
-// Memory of the fake accelerator. It is mapped twice: at the address that callers know, where nobody may touch it, and
-// where the streams' tasks find it.
+// Memory of the fake accelerator. It is mapped twice: at an inaccessible address, which callers know, and at an address
+// that the streams' tasks use.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 namespace tutti::testing {
 namespace {
 
-// What a handle holds: a file of a living process.
+// The contents of a handle: a file of a living process.
 struct FileOf {
   char magic[8] = {'t', 'u', 't', 't', 'i', 'f', 'k', 'e'};
   std::int32_t process = 0, fd = -1;
@@ -71,7 +71,7 @@ Device FakeAccelerator::device_of(const void* memory) const {
   return region == nullptr ? Device{} : Device{Device::Kind::cuda, region->device};
 }
 
-// The lowest that are free: what was given back is used again soon, and by allocations of other sizes.
+// Returns the lowest free addresses, so that freed ones are used again soon, also by allocations of other sizes.
 std::byte* FakeAccelerator::reserve(std::size_t bytes) {
   constexpr std::size_t all = std::size_t{64} << 30;
   if (addresses_ == nullptr) {
@@ -96,7 +96,7 @@ std::byte* FakeAccelerator::add(Region region) {
   return region.place.base;
 }
 
-// As freeing waits on a real device, for whatever is on its streams; other devices may wait for this rank.
+// Waits for all tasks on the device's streams, as freeing does on a real device. Other devices may wait for this rank.
 void FakeAccelerator::drain(std::optional<int> device) noexcept {
   std::vector<std::shared_ptr<FakeStream>> streams;
   {
@@ -142,7 +142,7 @@ std::shared_ptr<void> FakeAccelerator::allocate(int device, std::size_t bytes) {
   region.device = device;
   region.fd = fd;
   region.seen = map(fd, whole);
-  std::memset(region.seen, 0xcc, whole);  // what nobody has written
+  std::memset(region.seen, 0xcc, whole);  // a value for bytes that were never written
   return {add(region), [this](void* base) { free(static_cast<std::byte*>(base), true); }};
 }
 

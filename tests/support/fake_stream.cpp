@@ -4,7 +4,7 @@
 
 namespace tutti::testing {
 
-// Between processes there is nothing that wakes.
+// Polls, because the event may be passed by another process, which cannot wake this one.
 void FakeEvent::await(std::uint64_t number) const noexcept {
   for (int looks = 0; !has_passed(number); ++looks) {
     if (looks < 50) {
@@ -49,7 +49,7 @@ void FakeStream::work() {
     lock.unlock();
     before_();
     task();
-    task = nullptr;  // what it holds goes before anybody hears that it is done
+    task = nullptr;  // frees what the task holds before it counts as done
     lock.lock();
     ++done_;
     changed_.notify_all();

@@ -12,7 +12,7 @@
 
 namespace tutti::testing {
 
-/// One that was never recorded has passed.
+/// An event that was never recorded counts as passed.
 struct FakeEvent {
   std::atomic<std::uint64_t> recorded{0}, passed{0};
   bool has_passed(std::uint64_t number) const noexcept { return passed.load(std::memory_order_acquire) >= number; }
@@ -23,13 +23,13 @@ struct FakeEvent {
   void await(std::uint64_t number) const noexcept;
 };
 
-/// A thread that does its tasks in order; it ends when the stream has been closed and nothing is left.
+/// A thread that does its tasks in order. It ends when the stream has been closed and no task is left.
 class FakeStream : public std::enable_shared_from_this<FakeStream> {
  public:
   /// `before` runs before every task.
   static std::shared_ptr<FakeStream> make(int device, std::function<void()> before);
   void put(std::function<void()> task);
-  void drain();  ///< waits for what is there by now
+  void drain();  ///< waits for the tasks put so far
   void close() noexcept;
   int device() const noexcept { return device_; }
 

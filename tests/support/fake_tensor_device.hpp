@@ -1,4 +1,4 @@
-// A TensorDevice on the fake accelerator: tensors are the CPU's, and lie where the fake's kernels find its memory.
+// A TensorDevice on the fake accelerator. Tensors are CPU tensors, at addresses where the fake's kernels find memory.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace tutti::testing {
 
-/// Computing is the host's, so it is done at once; but what follows it has to wait for a stream of this one's.
+/// The host computes at once, but work that follows has to wait for this object's stream, as on a real device.
 class FakeCompute final : public nn::Compute {
  public:
   FakeCompute(FakeAccelerator& gpu, int device) : gpu_(gpu), stream_(gpu, gpu.make_stream(device)) {}

@@ -1,4 +1,4 @@
-// Floats on a fake device, which a test fills and reads.
+// Floats on a fake device, which a test writes and reads.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,19 @@ class Floats {
     if (count_ > 0) std::memcpy(gpu.seen(memory_.get()), values.data(), count_ * sizeof(float));
   }
   Buffer buffer() const { return {memory_.get(), count_, DType::f32, {Device::Kind::cuda, device_}}; }
-  /// What is there now.
+  /// Returns the current values, without waiting for a stream.
   std::vector<float> read() const {
     const auto* const seen = reinterpret_cast<const float*>(gpu_.seen(memory_.get()));
     return {seen, seen + count_};
   }
-  /// What is there once `stream` has got here.
+  /// Returns the values once `stream` has reached this point.
   std::vector<float> read(const Stream& stream) const {
     std::vector<float> values(count_);
     gpu_.copy(stream, values.data(), memory_.get(), count_ * sizeof(float));
     gpu_.synchronize(stream);
     return values;
   }
-  /// A kernel that writes.
+  /// Runs a kernel that sets all values.
   void fill(const Stream& stream, float value) const {
     auto* const at = reinterpret_cast<float*>(gpu_.seen(memory_.get()));
     gpu_.run(stream, [at, value, n = count_] { std::fill_n(at, n, value); });

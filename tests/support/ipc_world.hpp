@@ -1,4 +1,4 @@
-// Ranks as processes that play cudaipc over the fake accelerator.
+// Ranks as processes that use the backend cudaipc over the fake accelerator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class CudaIpc : public ::testing::Test {
     int ranks, devices;
   };
   using Body = std::function<void(Communicator&, WorldRank&)>;
-  /// Ranks as processes; what a body throws or EXPECTs is what they answer.
+  /// Starts the ranks as processes. A rank's answer is what its body throws, or a failed EXPECT.
   Fleet begin(Shape shape, const Body& body, const Settings& settings = {}) {
     ++runs_;
     return Fleet(shape.ranks, [&](int rank) { return play(rank, shape, body, settings); });

@@ -1,4 +1,4 @@
-// Ranks of one host that meet by a file store, as processes of a test.
+// Bootstraps of processes of a test that are ranks of one host and use a file store.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tutti::testing {
 
-/// What rank `rank` of `size` needs to meet the others, who use the same folder.
+/// Returns the bootstrap of rank `rank` of `size`; all ranks pass the same folder.
 inline Bootstrap bootstrap_in(const std::string& folder, int rank, int size) {
   Bootstrap bootstrap;
   bootstrap.rank = bootstrap.local_rank = rank;
@@ -20,8 +20,8 @@ inline Bootstrap bootstrap_in(const std::string& folder, int rank, int size) {
   return bootstrap;
 }
 
-/// The same where they talk by `transport`; "routed": by shm within two hosts, whose first one has ranks 0 and 1, and
-/// by tcp between them.
+/// The same for ranks that use `transport`. "routed": two hosts, of which the first has ranks 0 and 1; shm inside
+/// hosts, tcp between them.
 inline Bootstrap bootstrap_in(const std::string& folder, int rank, int size, const std::string& transport) {
   Bootstrap bootstrap = bootstrap_in(folder, rank, size);
   bootstrap.settings.transport = transport == "routed" ? "shm,tcp" : transport;

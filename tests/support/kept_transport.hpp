@@ -1,4 +1,4 @@
-// A transport that keeps what is sent and awaited, until the test says how it ended.
+// A transport that keeps sends and receives until the test completes them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class KeptTransport final : public Transport {
   Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
 
-  /// The oldest receive takes `value`.
+  /// Completes the oldest receive with `value`.
   void arrives(std::uint64_t value) {
     auto [into, done] = std::move(awaited.front());
     awaited.erase(awaited.begin());

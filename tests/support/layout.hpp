@@ -1,4 +1,4 @@
-// Layout: where the memories of one rank of a simulated collective lie, in place or not.
+// Layout: the positions of one rank's buffers in a simulated collective, in place or not.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tutti::testing {
 
-/// Positions [begin, end) in the one memory of a rank.
+/// Positions [begin, end) in a rank's memory, which has all of its buffers.
 struct Region {
   std::size_t begin = 0, end = 0;
   std::size_t count() const { return end - begin; }
@@ -18,7 +18,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// Where `in`, `out` and scratch of one rank lie, and the blocks of those that have some.
+/// The regions of `in`, `out` and scratch of one rank, and the blocks of buffers that have blocks.
 struct Layout {
   Region in, out, scratch;
   std::optional<Blocks> in_blocks, out_blocks;

@@ -1,4 +1,4 @@
-// How the ranks of a conformance test connect: by one provider, by two, or behind a decorator.
+// The ways in which ranks of a conformance test connect: by one provider, by two, or with a decorator around it.
 #pragma once
 
 #include <ostream>
@@ -12,14 +12,14 @@
 
 namespace tutti::testing {
 
-/// A provider; with a second one, ranks of one host use the first, all others the second. Where no hosts are given,
-/// ranks 2i and 2i+1 share one.
+/// One provider. If there is a second one, ranks of one host use the first, all other pairs the second. If `host` is
+/// empty, ranks 2i and 2i+1 share a host.
 struct Way {
   const Provider* near = nullptr;
   const Provider* far = nullptr;
   bool faulty = false;
-  std::vector<int> host = {};  ///< by rank
-  int tcp_connections = 0;     ///< as the setting
+  std::vector<int> host = {};  ///< the host of each rank
+  int tcp_connections = 0;     ///< value of the setting; 0: unset
 
   int host_of(int rank) const { return host.empty() ? rank / 2 : host[static_cast<std::size_t>(rank)]; }
 
@@ -32,8 +32,8 @@ struct Way {
   friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
 };
 
-/// Every provider alone and under faults, tcp by several connections, and the preferred one joined with each of the
-/// others (itself, where it is alone).
+/// Returns every provider alone and under faults, tcp with several connections, and the preferred provider combined
+/// with each of the others (with itself if there is no other).
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
   if (const Provider* const only = process_world().provider) return {{only, nullptr, false}, {only, nullptr, true}};
@@ -47,7 +47,7 @@ inline std::vector<Way> all_ways() {
   return ways;
 }
 
-/// Why `way` cannot be tested here; empty when it can.
+/// Returns why `way` cannot be tested here; empty if it can.
 inline std::string not_viable(const Way& way, const Settings& settings) {
   for (const Provider* one : {way.near, way.far})
     if (one)
@@ -71,7 +71,7 @@ inline std::unique_ptr<Transport> connect_by(const Provider& provider, Rank& ran
   return std::move(connected.transport);
 }
 
-/// The transport of `rank`, for `way`. `store` is the one that all ranks share.
+/// Returns the transport of `rank` that `way` describes. `store` is shared by all ranks.
 inline std::unique_ptr<Transport> connect(const Way& way, Rank& rank, const std::shared_ptr<Store>& store,
                                           const Settings& settings) {
   std::vector<int> near, far, route;

@@ -1,4 +1,4 @@
-// MemoryWire: byte streams in memory between ranks of one thread, which move pieces of random length.
+// MemoryWire: byte streams in memory between ranks of one thread; each call moves a random number of bytes.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace tutti::testing {
 
-/// All streams of a test, `width` from each rank to each. A write or a peek moves at most `piece` bytes, and a stream
-/// holds at most `room` bytes.
+/// All streams of a test: `width` from each rank to each other. A write or a peek moves at most `piece` bytes, and a
+/// stream holds at most `room` bytes.
 struct MemoryNet {
   struct Stream {
     std::vector<std::byte> bytes;

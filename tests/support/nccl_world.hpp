@@ -1,4 +1,4 @@
-// Ranks as processes that have the backend nccl, over the fakes.
+// Ranks as processes that use the backend nccl, over the fakes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace tutti::testing {
 
-/// What the environment tells the fakes.
+/// Environment variables for the fakes.
 using Told = std::vector<std::pair<const char*, std::string>>;
 
 class NcclWorld : public ::testing::Test {
@@ -52,7 +52,7 @@ class NcclWorld : public ::testing::Test {
     return body(world);
   }
   TemporaryFolder folder_;
-  int runs_ = 0;  ///< of fleets
+  int runs_ = 0;  ///< number of runs, which have different folders
 };
 
 inline const CallOptions by_nccl{.algorithm = "nccl"};
@@ -71,7 +71,7 @@ inline std::string wrong(const OnDevice& data, float expected) {
   return {};
 }
 
-/// The error of `call`, and whether its text has all of `words`: "" or what is wrong.
+/// Makes a call that must throw an Error with this code and all of `words` in its text. Returns "" or what is wrong.
 inline std::string fails(const std::function<void()>& call, Code code, const std::vector<std::string>& words) {
   try {
     call();

@@ -30,7 +30,7 @@ inline Hosts blocks(int hosts, int ranks) {
   return {host, hosts * ranks};
 }
 
-/// Racks of so many hosts of so many ranks.
+/// Racks with this number of hosts each, and hosts with this number of ranks each.
 inline Hosts in_racks(int racks, int hosts, int ranks) {
   std::vector<int> host, rack;
   for (int rank = 0; rank < racks * hosts * ranks; ++rank) {
@@ -40,7 +40,7 @@ inline Hosts in_racks(int racks, int hosts, int ranks) {
   return {host, racks * hosts * ranks, std::span(&rack, 1)};
 }
 
-/// Two hosts.
+/// Two hosts with `first` and `second` ranks.
 inline Hosts uneven(int first, int second) {
   std::vector<int> host(static_cast<std::size_t>(first + second), 1);
   std::fill_n(host.begin(), first, 0);
@@ -55,7 +55,7 @@ inline Collective call_of(Kind kind, std::string_view name, const Hosts& hosts, 
   return {algorithm, shape, 4, {1, count}};
 }
 
-/// The time of the call by its estimate and by its replay, in the pieces for which the estimate is least.
+/// Returns the call's estimated and replayed (simulated) time, cut into pieces of the size with the least estimate.
 inline std::pair<double, double> times_of(Collective call, const Network& network) {
   const std::size_t piece = best_piece(*call.algorithm, call.shape, 4, network);
   call.lanes = lanes_of(*call.algorithm, call.shape, 4, piece);

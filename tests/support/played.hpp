@@ -1,4 +1,4 @@
-// One collective of a conformance test: what is called, with which data, and whether the result is right.
+// One collective of a conformance test: the call, its data, and the check of its result.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Case {
   bool in_place, variable;
   std::uint64_t seed;
   std::string algorithm = {};
-  std::uint64_t shared = 0;  ///< bit r: rank r's buffers are of Communicator::allocate
+  std::uint64_t shared = 0;  ///< bit r: rank r's buffers come from Communicator::allocate
   bool device = false;       ///< the buffers are in memory of devices
 
   std::string text() const {
@@ -82,7 +82,7 @@ class Played {
     return call(in, out);
   }
 
-  // "" or what is wrong; adds the result to `sum` where all ranks must have the same.
+  // Returns "" or what is wrong. Adds the checksum of the result to `sum` if all ranks must have the same result.
   std::string check(std::uint64_t& sum) const {
     if (case_.device) {
       gpu_->copy(stream(), in_.data(), in_device_.get(), in_.size());
@@ -116,7 +116,7 @@ class Played {
     shared = world_.allocate<std::uint8_t>(bytes);
     return {reinterpret_cast<std::byte*>(shared->data()), bytes};
   }
-  // On the device's default stream, which the call begins after.
+  // Data is copied on the device's default stream, after which the call is ordered.
   Device where() const { return {Device::Kind::cuda, device_of_rank(*gpu_, world_.rank())}; }
   Stream stream() const { return {nullptr, where().index}; }
   std::shared_ptr<void> upload(Bytes from) const {
@@ -170,7 +170,7 @@ class Played {
     }
   }
 
-  // Elsewhere they are not looked at: none, or anything.
+  // Ranks other than the root pass no counts, or wrong ones, because these must not be read.
   std::vector<std::size_t> counts_of_root() const {
     if (me_ == root_) return counts_;
     return std::vector<std::size_t>(case_.seed % 2 == 0 ? 0 : p_ + me_, 77);
@@ -226,10 +226,10 @@ class Played {
   std::vector<std::size_t> counts_;
   std::vector<Data> inputs_;
   Data in_data_, out_data_;
-  std::optional<Allocation<std::uint8_t>> in_shared_, out_shared_;  // instead, where the case says so
+  std::optional<Allocation<std::uint8_t>> in_shared_, out_shared_;  // replace the data above for shared buffers
   Bytes in_, out_;
   Accelerator* gpu_ = nullptr;
-  std::shared_ptr<void> in_device_, out_device_;  // which in_ and out_ go to, and come from, where the case says so
+  std::shared_ptr<void> in_device_, out_device_;  // copies of in_ and out_ on the device, for device buffers
   bool in_place_ = false;
   std::byte* result_ = nullptr;
 };

@@ -1,5 +1,5 @@
-// The ranks of a transport's test as processes: TUTTI_TEST_PROVIDER names the provider, and a launcher has started as
-// many as there are to be. Without that variable, ranks are threads (see ranks.hpp).
+// Ranks of a transport's test as processes: TUTTI_TEST_PROVIDER names the provider, and a launcher has started one
+// process for each rank. Without that variable, ranks are threads (see ranks.hpp).
 #pragma once
 
 #include <cstdlib>
@@ -12,14 +12,14 @@
 
 namespace tutti::testing {
 
-/// What this process is among the others; size 0 where ranks are threads. Met once.
+/// This process among the ranks; size 0 if ranks are threads. Bootstrapped once per process.
 struct ProcessWorld {
   Bootstrap self;
   const Provider* provider = nullptr;
-  int runs = 0;  ///< tests that were played; all processes count alike
+  int runs = 0;  ///< number of tests so far; all processes count the same
 
   bool there() const noexcept { return provider != nullptr; }
-  /// Of the next test.
+  /// Returns the store of the next test.
   std::shared_ptr<Store> next_store() {
     const std::string run = "run/" + std::to_string(++runs);
     return self.size > 1 ? make_prefix_store(self.store, run) : make_local_store();

@@ -1,4 +1,4 @@
-// Ranks as processes of a test: forked from the test itself, joined by a file store, watched by the parent.
+// Ranks as processes of a test: forked by the test, joined by a file store, watched by the parent.
 #pragma once
 
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 
 namespace tutti::testing {
 
-/// Processes 0..n-1, each running `body(rank)` whose answer is what it says: "" is success, anything else
-/// what went wrong. Exceptions are answers too. The fleet's end kills and reaps what is left.
+/// Processes 0..n-1, each of which runs `body(rank)`. Its result is the process's answer: "" is success, any other text
+/// says what is wrong. An exception is an answer, too. The destructor kills and reaps the remaining processes.
 class Fleet {
  public:
   using Body = std::function<std::string(int)>;
@@ -43,7 +43,7 @@ class Fleet {
   void kill(int rank, int signal = SIGKILL) const { ::kill(at(rank).pid, signal); }
   pid_t pid(int rank) const { return at(rank).pid; }
 
-  /// Waits for the process and gives its answer; "killed by signal 9" where it was.
+  /// Waits for the process and returns its answer, or "killed by signal 9" if a signal ended it.
   std::string answer(int rank) {
     Member& member = members_[static_cast<std::size_t>(rank)];
     std::string said;
@@ -63,7 +63,7 @@ class Fleet {
     return said;
   }
 
-  /// Kills `victim`; to all others that must be a success.
+  /// Kills `victim`, and expects that all other processes succeed.
   void expect_success_without(int victim) {
     kill(victim);
     for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank)

@@ -1,4 +1,4 @@
-// Ranks as threads of a test: each has a transport, a listener that records, and a deadline.
+// Ranks as threads of a test: each has a transport, a listener that records events, and a deadline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace tutti::testing {
 
-/// Takes note of everything a transport tells.
+/// Records everything that a transport reports.
 class RecordingListener final : public TransportListener {
  public:
   void failed(const Cause& why) override {
@@ -56,13 +56,13 @@ struct Outcome {
   bool ok() const { return runs == 1 && status.ok(); }
 };
 
-/// What the ranks of one test share: in memory where they are threads, in a store where they are processes.
+/// The state that the ranks of one test share: in memory if they are threads, in a store if they are processes.
 class Gathering {
  public:
   explicit Gathering(int ranks, std::shared_ptr<Store> store = nullptr) : size(ranks), store_(std::move(store)) {}
   const int size;
 
-  /// Comes to the n-th meeting.
+  /// Counts this rank's arrival at a meeting. arrived() returns the arrivals of all ranks.
   void arrive() { store_ ? void(store_->add("arrived", 1)) : void(++arrived_); }
   int arrived() {
     std::string text;
@@ -85,8 +85,8 @@ struct Stuck : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One rank of a test, on its own thread. Everything that waits drives the transport meanwhile, and gives up
-/// after a minute with a sentence that says who waited for what.
+/// One rank of a test, on its own thread. Every wait drives the transport meanwhile, and ends after a minute with an
+/// exception that says who waited for what.
 class Rank {
  public:
   Rank(int rank, Gathering& all) : rank_(rank), all_(all) {}
@@ -127,7 +127,7 @@ class Rank {
       if (Clock::now() > late) give_up("waited 60 s for " + what);
     }
   }
-  /// As until(), but sleeps whenever nothing moves. Returns how often it woke up.
+  /// As until(), but sleeps when there is no progress. Returns how often it woke up.
   int until_asleep(const std::function<bool()>& reached, const std::string& what) {
     int wakes = 0;
     while (!reached()) {
@@ -145,7 +145,7 @@ class Rank {
   void finish_all(const std::string& what) {
     for (const Outcome& outcome : outcomes_) finish(outcome, what);
   }
-  /// Drives until every rank has come here as often as this one.
+  /// Makes progress until every rank has called this as often as this rank.
   void meet(const std::string& where) {
     const int target = ++meetings_ * size();
     all_.arrive();
@@ -155,13 +155,13 @@ class Rank {
  private:
   bool sleep() {
     pollfd fd{transport->fds().sleep, POLLIN, 0};
-    const bool polled = transport->polled();  // then who sleeps looks again by himself
+    const bool polled = transport->polled();  // if true, a sleeping rank must poll from time to time
     const bool woken = !transport->arm(true) || ::poll(&fd, 1, polled ? 1 : 20'000) == 1 || polled;
     transport->arm(false);
     return woken;
   }
   [[noreturn]] void give_up(const std::string& why) {
-    transport->cancel(0, Status::failure(Code::aborted, "the test has failed"));  // buffers are about to go
+    transport->cancel(0, Status::failure(Code::aborted, "the test has failed"));  // its buffers will be freed
     throw Stuck("rank " + std::to_string(rank_) + " " + why);
   }
   static Done note(Outcome& outcome) {
@@ -178,7 +178,7 @@ class Rank {
 
 using Connect = std::function<std::unique_ptr<Transport>(Rank&)>;
 
-/// Runs `body` as one rank, on this thread.
+/// Runs `body` as one rank, on the calling thread.
 inline void run_rank(int number, Gathering& all, const Connect& connect, const std::function<void(Rank&)>& body) {
   Rank rank(number, all);
   try {
@@ -191,7 +191,7 @@ inline void run_rank(int number, Gathering& all, const Connect& connect, const s
   rank.transport.reset();
 }
 
-/// Runs `body` once per rank, each on a thread with what `connect` made for it.
+/// Runs `body` once per rank, each on a thread with the transport that `connect` makes.
 inline void run_ranks(int size, const Connect& connect, const std::function<void(Rank&)>& body) {
   Gathering all(size);
   std::vector<std::thread> threads;
@@ -199,7 +199,7 @@ inline void run_ranks(int size, const Connect& connect, const std::function<void
   for (std::thread& thread : threads) thread.join();
 }
 
-/// `count` bytes that tell `seed` and their place. By words, as the tests run under sanitizers too.
+/// Returns `count` bytes that depend on `seed` and position. Written by words, which is faster under sanitizers.
 inline std::vector<std::byte> pattern(std::size_t count, std::size_t seed) {
   std::vector<std::byte> bytes(count);
   std::uint64_t word = seed * 0x9e3779b97f4a7c15u + 1;
@@ -210,7 +210,7 @@ inline std::vector<std::byte> pattern(std::size_t count, std::size_t seed) {
   return bytes;
 }
 
-/// Equality, without a look at each std::byte by itself as operator== does.
+/// True if both are equal. Faster than operator==, which compares each std::byte by itself.
 inline bool same(ConstBytes a, ConstBytes b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }

@@ -24,7 +24,7 @@ double epsilon(DType dtype) {
   }
 }
 
-// Wraps to the dtype, as its arithmetic does; u64 is the bits of it.
+// Wraps the value as the dtype's arithmetic does; a u64 keeps its bits.
 std::int64_t wrap(DType dtype, std::uint64_t value) {
   switch (dtype) {
     case DType::i8: return static_cast<std::int8_t>(value);
@@ -142,7 +142,7 @@ std::string check_fold(DType dtype, Reduction op, const std::vector<std::vector<
     if (op.op == Op::avg) value /= p, magnitude /= p;
     double within = p * epsilon(dtype) * (op.op == Op::prod ? std::fabs(value) : magnitude);
     if (op.op == Op::min || op.op == Op::max) within = 0;
-    if (dtype == DType::f16) within += p * 0x1p-24;  // subnormals
+    if (dtype == DType::f16) within += p * 0x1p-24;  // for subnormals
     const double is = real_at(dtype, result, i);
     if (!(std::fabs(is - value) <= within)) return wrong(i, is, value, within);
   }

@@ -11,17 +11,17 @@ namespace tutti::testing {
 
 using Data = std::vector<std::byte>;
 
-/// `count` random elements; the same for the same seed. Floating-point values are of mixed sign and magnitude.
+/// Returns `count` random elements, the same for the same seed. Floating-point values have mixed signs and magnitudes.
 std::vector<std::byte> random_data(DType dtype, std::size_t count, std::uint64_t seed);
 
-/// What ranks have for one another in calls that move blocks and fold nothing; where they are variable, the counts
+/// The ranks' data for one another in calls that move blocks and reduce nothing. If they are `variable`, the counts
 /// differ.
 class Blocks {
  protected:
   Blocks(DType dtype, std::size_t count, bool variable) : dtype_(dtype), count_(count), variable_(variable) {}
 
   std::size_t width() const { return size_of(dtype_); }
-  /// Elements of rank `rank`'s block; of what rank a has for rank b.
+  /// The elements of rank `rank`'s block, and those of rank a for rank b.
   std::size_t counted(int rank) const { return variable_ ? count_ * static_cast<std::size_t>(rank % 3) : count_; }
   std::size_t pair(int a, int b) const {
     return variable_ ? (count_ + static_cast<std::size_t>(a + 2 * b)) % (count_ + 1) : count_;

@@ -1,4 +1,4 @@
-// What a call says when it refuses its arguments.
+// The error text of a call that refuses its arguments.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a rank that is a thread or a process of a test has to see.
+// Checks in ranks that are threads or processes of a test.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace tutti::testing {
 
-/// Throws std::runtime_error{what} where it is not right.
+/// Throws std::runtime_error{what} if `right` is false.
 inline void require(bool right, const std::string& what) {
   if (!right) throw std::runtime_error(what);
 }

@@ -1,4 +1,4 @@
-// Simulator: see simulator.hpp.
+// The simulator: plays all ranks' rounds, matches messages, and records the first defect.
 #include "tests/support/simulator.hpp"
 
 #include <algorithm>
@@ -24,14 +24,14 @@ struct Player {
   Rounds plan;
   Layout layout;
   std::vector<Expression> memory;
-  std::size_t round = 0;    // the one that is being played
-  std::size_t open = 0;     // its messages that are not done
-  std::size_t clock = 0;    // rounds that had passed when this one began
-  std::size_t until = 0;    // when its last message is done
-  std::size_t sent = 0;     // elements
-  std::uint64_t heard = 0;  // ranks that this one knows to have come
+  std::size_t round = 0;    // the round that is being played
+  std::size_t open = 0;     // number of its messages that are not done
+  std::size_t clock = 0;    // time, in rounds, at which it began
+  std::size_t until = 0;    // time at which its last message is done
+  std::size_t sent = 0;     // number of elements
+  std::uint64_t heard = 0;  // bit r: rank r is known to have entered the call
   std::size_t position(const Slice& s) const { return layout.of(s.memory).begin + s.offset; }
-  /// Where the runs of a slice are.
+  /// Returns the memory of each run of a slice.
   std::vector<Region> regions(const Slice& s) const {
     std::vector<Region> all;
     each_run(s, s, [&](std::size_t at, std::size_t, std::size_t count) {
@@ -76,12 +76,12 @@ class Simulation {
   const Shapes shapes_;
   Algebra algebra_;
   std::vector<Player> players_;
-  std::vector<std::vector<Post>> waiting_;  // by from * size + to: sends or recvs, never both
+  std::vector<std::vector<Post>> waiting_;  // index: from * size + to; sends or recvs, never both
   std::vector<std::size_t> matched_;        // how many of waiting_[i] are done
   std::vector<int> ready_;                  // ranks whose next round may begin
   std::size_t messages_ = 0, crossing_messages_ = 0;
   std::size_t rack_messages_ = 0;
-  std::map<int, std::size_t> left_, left_racks_;  // elements sent to other hosts, by host; to other racks, by rack
+  std::map<int, std::size_t> left_, left_racks_;  // elements sent to other hosts, and to other racks
 };
 
 Simulation::Simulation(const Trial& trial, const Plan& plan)
@@ -288,7 +288,7 @@ void Simulation::check_all_ended() const {
   if (stuck != nullptr) fail(*who, *stuck, "deadlock");
 }
 
-/// What must be in `out` where no folding is involved: elements of the `in` of somebody.
+/// Returns what `out` must have after a call without folds: elements of the `in` of some ranks.
 std::vector<Expression> Simulation::expected_copies(const Player& player) const {
   std::vector<Expression> all;
   const auto append = [&all](int source, Range elements) {

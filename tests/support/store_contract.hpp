@@ -1,4 +1,4 @@
-// What every Store promises, written once: each implementation's test includes this and instantiates StoreContract.
+// Tests of what every Store promises. The test of each implementation includes this and instantiates StoreContract.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace tutti::testing {
 
-/// Gives a fresh client of one common store at each call; the fixture keeps what is behind it alive.
+/// client() returns a new client of one common store at each call. The fixture keeps that store alive.
 struct StoreUnderTest {
   std::function<std::shared_ptr<Store>()> client;
 };
@@ -95,7 +95,7 @@ TEST_P(StoreContract, WaitNamesKeyAndPlaceWhenItGivesUp) {
   const std::string text = error.what();
   EXPECT_NE(text.find("who\\x0a'"), std::string::npos) << text;
   EXPECT_NE(text.find("store"), std::string::npos) << text;
-  store->set("who\n", "me");  // usable afterwards
+  store->set("who\n", "me");  // the store is usable afterwards
   EXPECT_EQ(store->wait("who\n", Clock::now()), "me");
 }
 
@@ -148,10 +148,10 @@ TEST_P(StoreContract, AWaitEndsWhenWhoWasToSetTheKeyHasEnded) {
     EXPECT_EQ(std::string(error.what()).find("rank 2 (pid 17) exited with code 0 before it joined the others"), 0U)
         << error.what();
   }
-  EXPECT_EQ(client()->wait("mine", soon()), "here");                               // what it had to say itself is said
-  const std::vector<Awaited> both = {{"slow", "slow's end"}, {"theirs", "gone"}};  // and one that may still come
+  EXPECT_EQ(client()->wait("mine", soon()), "here");                               // the waiter's own key is set
+  const std::vector<Awaited> both = {{"slow", "slow's end"}, {"theirs", "gone"}};  // the first key may still be set
   EXPECT_EQ(caught([&] { waiter->set_and_wait("mine", "here", both, soon()); }).culprit(), 2);
-  client()->set("theirs", "after all");  // a key that is set goes before the other one
+  client()->set("theirs", "after all");  // a key that is set takes precedence over the end
   EXPECT_EQ(waiter->wait_unless("theirs", "gone", soon()), "after all");
   EXPECT_EQ(waiter->set_and_wait("mine", "again", std::vector<Awaited>{{"theirs", "gone"}}, soon()),
             std::vector<std::string>{"after all"});
@@ -165,7 +165,7 @@ TEST_P(StoreContract, AnEndIsToldBehindAKeyThatIsWaitedFor) {
     seen.push_back(caught([&] { waiter->set_and_wait("there", "here", keys, soon()); }));
   });
   client()->wait("there", soon());
-  client()->set_once("its end", departure_text(1, "rank 1 has ended"));  // after it has set its key, so what of it
+  client()->set_once("its end", departure_text(1, "rank 1 has ended"));  // ignored, because rank 1 has set its key
   client()->set_once("gone", departure_text(2, "rank 2 has ended"));
   waiting.join();
   ASSERT_EQ(seen.size(), 1U);
@@ -184,7 +184,7 @@ TEST_P(StoreContract, TheKeysOfAJobKeepTheirPlaceInEveryView) {
   std::string value;
   EXPECT_TRUE(inside->find(departure_key(3), value));
   EXPECT_FALSE(inside->find(departure_key(2), value));
-  EXPECT_FALSE(make_job_store(root, "next")->find(departure_key(3), value));  // another job on this store
+  EXPECT_FALSE(make_job_store(root, "next")->find(departure_key(3), value));  // another job in the same store
 }
 
 TEST_P(StoreContract, CountersAreAtomic) {

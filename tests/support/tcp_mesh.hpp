@@ -53,7 +53,7 @@ inline std::unique_ptr<tcp::TcpWire> meet(std::unique_ptr<tcp::Acceptor> accepto
   return std::make_unique<tcp::TcpWire>(rank, size, std::move(acceptor), notes);
 }
 
-/// An endpoint as one text, and back.
+/// An endpoint as one line of text, and the inverse.
 inline std::string line_of(const tcp::Endpoint& endpoint) {
   const Text text = endpoint.text();
   return std::to_string(endpoint.rank) + "\n" + text.own + "\n" + text.shared;

@@ -1,4 +1,4 @@
-// A folder of a test's own.
+// A temporary folder for one test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace tutti::testing {
 
-/// A folder that goes with the test.
+/// A folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -1,4 +1,4 @@
-// Where every memory access costs ten times as much, tests play fewer sizes.
+// Under sanitizers memory accesses take ten times as long, so tests play fewer sizes.
 #pragma once
 
 namespace tutti::testing {

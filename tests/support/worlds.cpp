@@ -16,7 +16,7 @@ Settings test_settings(const std::string& transport) {
   Settings settings;
   settings.transport = transport;
   settings.timeout = 60;
-  settings.tuning = "off";  // what this machine's user has measured
+  settings.tuning = "off";  // ignores rules that were measured on this machine
   return settings;
 }
 

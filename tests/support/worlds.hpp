@@ -9,11 +9,11 @@
 
 namespace tutti::testing {
 
-/// Runs `body` on `size` threads, each with its world. An exception of a rank is rethrown here after
-/// all have ended, with the rank's number in front; the first one wins.
+/// Runs `body` on `size` threads, each with its world. If ranks throw, throws std::runtime_error after all threads have
+/// ended, with the rank and the text of the first exception.
 void run_ranks(int size, const Settings& settings, const std::function<void(Communicator& world)>& body);
 
-/// The same with settings of each rank's own: `settings_of(rank)`.
+/// The same with different settings for each rank: `settings_of(rank)`.
 void run_ranks(int size, const std::function<Settings(int rank)>& settings_of,
                const std::function<void(Communicator& world)>& body);
 

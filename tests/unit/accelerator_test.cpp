@@ -1,4 +1,4 @@
-// What a program finds where there are no devices.
+// The accelerator that a program gets on a machine without devices.
 #include <gtest/gtest.h>
 
 #include "transports/accelerators.hpp"

@@ -1,4 +1,4 @@
-// One address for each rank, on made-up hosts.
+// The choice of one address for each rank, on invented hosts.
 #include "transports/addresses.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(AddressesInCommon, LoopbackOnOneHost) {
   EXPECT_THAT(chosen({here, here}), ElementsAre("127.0.0.1", "127.0.0.1"));
   const Placed six = host("a", {{"::1", 128}, {"10.0.0.1", 24}});
   EXPECT_THAT(chosen({six, six}), ElementsAre("::1", "::1"));
-  const Placed restricted = host("a", {{"10.0.0.1", 24}});  // by TUTTI_IFACE
+  const Placed restricted = host("a", {{"10.0.0.1", 24}});  // as TUTTI_IFACE can restrict it
   EXPECT_THAT(chosen({here, restricted}), ElementsAre("10.0.0.1", "10.0.0.1"));
 }
 

@@ -33,7 +33,7 @@ std::string text(const Cost& cost) {
 
 class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {
  protected:
-  /// Empty, or what went wrong.
+  /// Returns what went wrong; empty if nothing did.
   std::string play(const Trial& trial, bool with_cost) const {
     const Algorithm& algorithm = *GetParam();
     const Outcome played = simulate(trial, algorithm.plan);
@@ -56,18 +56,18 @@ class EveryAlgorithm : public ::testing::TestWithParam<const Algorithm*> {
   bool fits(const Trial& trial) const { return GetParam()->fits == nullptr || GetParam()->fits(Shapes(trial)[0]); }
 };
 
-// Many ranks with many elements each take nearly all the time and show little that fewer elements do not: of
-// those, some sizes and roots are enough, and one of the ways to call in turn.
+// Calls of many ranks with many elements take nearly all the time and find little more than smaller ones. So only some
+// numbers of ranks and some roots are played, each with one of the possible placements.
 constexpr std::size_t many = 1000;
 bool is_large(int p, std::size_t count) { return p > 10 && count == many; }
 bool is_played(int p, std::size_t count) { return !is_large(p, count) || p % 5 == 1 || p >= most_ranks - 1; }
 
-/// Who calls in place.
+/// Returns the sets of ranks that call in place, one bit for each rank.
 std::vector<std::uint64_t> placements(Kind kind, int p, std::size_t count) {
-  if (kind == Kind::alltoall) return {nobody};                            // it is given a copy then
-  if (kind == Kind::broadcast || kind == Kind::barrier) return {nobody};  // there is no other way
+  if (kind == Kind::alltoall) return {nobody};                            // in place, an alltoall gets a copy
+  if (kind == Kind::broadcast || kind == Kind::barrier) return {nobody};  // it has a single buffer, or none
   std::vector<std::uint64_t> all{nobody, everybody};
-  if (!is_rooted(kind)) all.push_back(every_other);  // else the root's way is the one that counts
+  if (!is_rooted(kind)) all.push_back(every_other);  // with a root, only the root's placement matters
   if (is_large(p, count)) return {all[static_cast<std::size_t>(p) % all.size()]};
   return all;
 }
@@ -102,7 +102,7 @@ TEST_P(EveryAlgorithm, DoesWhatItSaysAtThePriceItSays) {
   }
 }
 
-/// Counts for v-forms: `kind_of` 0: uneven with zeros, 1: all at one rank, 2: nothing at all, 3: growing.
+/// Counts for v-forms. `kind_of`: 0 uneven with zeros, 1 all on one rank, 2 all zero, 3 growing.
 std::size_t uneven(int i, int p, int kind_of) {
   switch (kind_of) {
     case 0: return static_cast<std::size_t>((i * 7 + p) % 5);
@@ -171,7 +171,7 @@ TEST(Catalog, NamesAreUniqueAndFound) {
 
 TEST(Catalog, HasForEveryKindAnAlgorithmForAnyShape) {
   for (int kind = 0; kind < kind_count; ++kind) {
-    if (static_cast<Kind>(kind) == Kind::send) continue;  // no group, no plan
+    if (static_cast<Kind>(kind) == Kind::send) continue;  // messages have no plan
     bool found = false;
     for (const Algorithm* a : catalog()) found |= a->kind == static_cast<Kind>(kind) && a->fits == nullptr;
     EXPECT_TRUE(found) << name(static_cast<Kind>(kind));

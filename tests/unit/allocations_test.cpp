@@ -1,4 +1,4 @@
-// What a call takes from the heap once its like has been made: nothing.
+// A call allocates nothing on the heap if an equal call has been made before.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,19 +21,19 @@ using testing::test_settings;
 
 constexpr int warm_up = 300, calls = testing::thinned ? 100 : 1000;
 
-// By all ranks and their background threads together, in `calls` calls of each rank.
+// Returns the allocations of all ranks and their background threads, while each rank makes `calls` calls.
 std::size_t allocations_of(Communicator& world, const std::function<void()>& call) {
   for (int i = 0; i < warm_up; ++i) call();
   world.barrier().wait();
-  world.barrier().wait();  // nobody is in the one before it any more
+  world.barrier().wait();  // after it, all ranks have left the first barrier
   const std::size_t before = heap_use().allocations;
   for (int i = 0; i < calls; ++i) call();
   return heap_use().allocations - before;
 }
 
-constexpr std::chrono::milliseconds a_long_time{300};  // after which the others ask
+constexpr std::chrono::milliseconds a_long_time{300};  // after this time the other ranks ask the late one
 
-// Calls for which each rank in turn comes so late that the others ask which calls it has made.
+// Makes calls to which each rank in turn comes so late that the others ask which calls it has made.
 void stall(Communicator& world) {
   std::array<std::vector<float>, 8> data;
   for (auto& one : data) one.resize(16);
@@ -45,7 +45,7 @@ void stall(Communicator& world) {
   }
 }
 
-// Every form that is to cost nothing. `data` is one rank's.
+// Returns the forms of calls that must not allocate. `data` is the buffer of one rank.
 std::vector<std::pair<const char*, std::function<void()>>> forms(Communicator& world, std::vector<float>& data) {
   return {
       {"barrier", [&] { world.barrier().wait(); }},
@@ -62,7 +62,7 @@ std::vector<std::pair<const char*, std::function<void()>>> forms(Communicator& w
   };
 }
 
-// Its calls end in start(), or at the next look, which the waiter takes.
+// The backend "instant" ends its calls in start(), "instant/later" at the waiter's next poll.
 TEST(Allocations, AreNoneForACallOfABackend) {
   for (const char* const backend : {"instant", "instant/later"}) {
     Settings settings = test_settings("inproc");
@@ -83,7 +83,7 @@ TEST(Allocations, AreNoneInAWorldOfOne) {
   });
 }
 
-// Directly over shared memory, by each of its engines, also where a call waits behind another one.
+// Over shared memory, by each engine of shm, also for calls that wait behind another call.
 TEST(Allocations, AreNoneWithinAHost) {
   constexpr int ranks = 3;
   run_ranks(ranks, test_settings("shm"), [](Communicator& world) {
@@ -93,7 +93,7 @@ TEST(Allocations, AreNoneWithinAHost) {
       auto shared = world.allocate<float>(count);
       auto all = forms(world, data);
       all.emplace_back("allreduce of shared memory", [&] { world.allreduce(shared).wait(); });
-      all.erase(all.begin() + 3);  // the scalar, whose result is of one rank
+      all.erase(all.begin() + 3);  // removes the scalar, whose expected result is for one rank
       for (const auto& [name, call] : all) {
         const std::size_t taken = allocations_of(world, call);
         world.barrier().wait();
@@ -103,7 +103,7 @@ TEST(Allocations, AreNoneWithinAHost) {
   });
 }
 
-// On a busy machine a rank may have no core for so long that the others ask it about its calls, as they would ask one
+// On a busy machine a rank may get no core for so long that the others ask which calls it has made, as they ask a rank
 // that has made another call.
 TEST(Allocations, AreNoneForACallThatRanksAreAskedAbout) {
   run_ranks(3, test_settings("shm"), [](Communicator& world) {
@@ -124,7 +124,7 @@ TEST(Allocations, AreNoneForACallThatRanksAreAskedAbout) {
   });
 }
 
-// The counter itself counts.
+// Checks that the counter counts allocations.
 TEST(Allocations, AreSeen) {
   run_ranks(1, test_settings("inproc"), [](Communicator& world) {
     std::vector<float> data(16);

@@ -1,4 +1,4 @@
-// Cuts, windows, halos and the exchange of boxes, played for all ranks at once without any of them.
+// Cuts, windows, halos and the exchange of boxes (index ranges of a grid), simulated for all ranks in one thread.
 #include "tutti/box_exchange.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// (tile, outputs, low, high, tile with halos) of every rank along one dimension.
+/// Returns (tile, outputs, low, high, tile with halos) of every rank along one dimension.
 std::vector<std::vector<std::int64_t>> tiles(std::int64_t extent, std::int64_t size, std::int64_t stride, int parts) {
   const Window window{.size = size, .stride = stride};
   std::vector<std::vector<std::int64_t>> all;
@@ -39,7 +39,7 @@ TEST(Windows, HaloWidthsAreThoseOfBalancedOutputs) {
   EXPECT_EQ(tiles(24, 2, 2, 2), (Tiles{{12, 6, 0, 0, 12}, {12, 6, 0, 0, 12}}));
   EXPECT_EQ(tiles(12, 5, 1, 2), (Tiles{{6, 4, 0, 2, 8}, {6, 4, 2, 0, 8}}));
   EXPECT_EQ(tiles(8, 3, 1, 2), (Tiles{{4, 3, 0, 1, 5}, {4, 3, 1, 0, 5}}));
-  // Where the tile is no multiple of the stride: outputs at 0, 2, 4 and 6, 8, 10, and position 13 is read by none.
+  // Tiles are no multiple of the stride: outputs begin at 0, 2, 4 and at 6, 8, 10, and none reads position 13.
   EXPECT_EQ(tiles(14, 3, 2, 2), (Tiles{{7, 3, 0, 0, 7}, {7, 3, 1, -1, 7}}));
 }
 
@@ -70,7 +70,7 @@ TEST(Windows, OutputsReadWhatTheyTouch) {
               EXPECT_EQ(window.reads({o, o + 1}), (Interval{o * stride - low, o * stride - low + window.reach()}));
             Window turned = window;
             turned.transposed = true;
-            for (std::int64_t o = 0; o < turned.outputs(extent); ++o)  // exactly those inputs that add to o
+            for (std::int64_t o = 0; o < turned.outputs(extent); ++o)  // reads exactly the inputs that add to o
               for (std::int64_t i = -9; i < extent + 9; ++i)
                 for (std::int64_t k = 0; k < size; ++k)
                   if (i * stride - low + k * dilation == o) {
@@ -100,7 +100,7 @@ TEST(Cuts, AreEvenInTheirUnits) {
   EXPECT_EQ(tiling.whole(), (Box{{0, 5}, {0, 4}}));
 }
 
-/// All ranks' messages, moved by hand: what every rank has afterwards of the box that it wants.
+/// The state of all ranks after their messages were moved: the boxes that each has and wants, and the received chunks.
 struct Played {
   std::vector<Box> have, want;
   std::vector<std::vector<double>> chunks;
@@ -189,7 +189,7 @@ TEST(Boxes, ChunksAreSlicesOfTheWholeOnAnyGrid) {
   const std::vector<std::int64_t> cube{5, 6, 7};
   const Window three{.size = 3, .low = 1, .high = 1};
   expect_slices_of_the_whole(Tiling::even(cube, std::vector<int>{2, 2, 2}), {three, three, three});
-  const Tiling uneven({Cut({0, 1, 1, 9}), Cut({0, 7, 8})});  // a tile of nothing, and halos wider than tiles
+  const Tiling uneven({Cut({0, 1, 1, 9}), Cut({0, 7, 8})});  // an empty tile, and halos wider than tiles
   expect_slices_of_the_whole(uneven, {three, {.size = 5, .low = 2, .high = 2}});
 }
 
@@ -197,21 +197,21 @@ TEST(Boxes, CornersComeFromTheDiagonalNeighbour) {
   const Tiling grid = Tiling::even(std::vector<std::int64_t>{9, 9}, std::vector<int>{3, 3});
   const Window same{.size = 3, .low = 1, .high = 1};
   const BoxPlan plan = plan_boxes(grid.boxes(), chunks_of(grid, {same, same}), 4);
-  ASSERT_EQ(plan.takes.size(), 8U);  // an inner tile has eight neighbours, an edge five, a corner three
+  ASSERT_EQ(plan.takes.size(), 8U);  // eight neighbours; a tile at an edge has five, at a corner three
   EXPECT_EQ(plan.takes.front().box, (Box{{2, 3}, {2, 3}}));
   EXPECT_THAT(direction(plan.have, plan.takes.front().box), ElementsAre(-1, -1));
   EXPECT_THAT(direction(plan.have, plan.takes[1].box), ElementsAre(-1, 0));
   EXPECT_THAT(direction(plan.have, plan.takes.back().box), ElementsAre(1, 1));
   EXPECT_EQ(plan_boxes(grid.boxes(), chunks_of(grid, {same, same}), 1).takes.size(), 5U);
   EXPECT_EQ(plan_boxes(grid.boxes(), chunks_of(grid, {same, same}), 8).takes.size(), 3U);
-  EXPECT_EQ(plan.given(), 16);  // four sides of 3, four corners
+  EXPECT_EQ(plan.given(), 16);  // four sides of 3 elements and four corners
   EXPECT_THAT(to_string(plan), HasSubstr("takes [2,3)x[2,3) from rank 0"));
 }
 
 TEST(Boxes, HalosWiderThanATileComeFromFarAway) {
   const Tiling line = Tiling::even(std::vector<std::int64_t>{8}, std::vector<int>{4});
   const BoxPlan plan = plan_boxes(line.boxes(), chunks_of(line, {{.size = 7, .low = 3, .high = 3}}), 0);
-  ASSERT_EQ(plan.takes.size(), 2U);  // [2, 4) of rank 1 and [4, 5) of rank 2
+  ASSERT_EQ(plan.takes.size(), 2U);  // [2, 4) from rank 1 and [4, 5) from rank 2
   EXPECT_EQ(plan.takes[1].peer, 2);
   EXPECT_EQ(plan.takes[1].box, (Box{{4, 5}}));
 }

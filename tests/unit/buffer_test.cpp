@@ -1,4 +1,4 @@
-// What buffers are made from: ranges, typed pointers, and untyped ones with an element type.
+// The arguments from which buffers are made: ranges, typed pointers, and untyped ones with an element type.
 #include "tutti/buffer.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace tutti::testing {
 namespace {
 
-/// A pointer to T makes the same buffers as the untyped pointer with T's element type does.
+/// Checks that a pointer to T makes the same buffers as an untyped pointer with T's element type.
 template <class T>
 void expect_typed(DType dtype) {
   alignas(T) std::byte memory[4 * sizeof(T)] = {};
@@ -64,7 +64,7 @@ TEST(Buffer, RefusesOtherTypesAndConstOutput) {
   EXPECT_TRUE((std::is_constructible_v<Buffer, float*, std::size_t>));
   EXPECT_FALSE((std::is_constructible_v<Buffer, const float*, std::size_t>));
   EXPECT_TRUE((std::is_constructible_v<ConstBuffer, const float*, std::size_t>));
-  EXPECT_FALSE((std::is_constructible_v<Buffer, void*, std::size_t>));  // of what type?
+  EXPECT_FALSE((std::is_constructible_v<Buffer, void*, std::size_t>));  // no type is given
   EXPECT_FALSE((std::is_constructible_v<ConstBuffer, const void*, std::size_t>));
   EXPECT_FALSE((std::is_constructible_v<Buffer, long double*, std::size_t>));
   EXPECT_FALSE((std::is_constructible_v<ConstBuffer, bool*, std::size_t>));

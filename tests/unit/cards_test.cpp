@@ -1,4 +1,4 @@
-// Cards: what ranks conclude from them, all alike.
+// Cards (what ranks publish before they connect): all ranks draw the same conclusions from them.
 #include "collectives/api/cards.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ TEST(Cards, AllExchangeByAProviderOnlyIfNoneHasAnEarlierOne) {
   EXPECT_TRUE(cards_of({"a\nnode a\n" + plain, "b\nnode b\n" + plain}).all_connect_by("tcp", order));
   EXPECT_TRUE(cards_of({"a\nnode a\n" + plain, "b\nnode b\n" + without}).all_connect_by("tcp", order));
   EXPECT_TRUE(cards_of({"a\nnode a\n" + rdma, "b\nnode b\n" + rdma}).all_connect_by("ibverbs", order));
-  // A host with a device between others without: some pairs may have it, so not all come to tcp together.
+  // If one host has no device, the hosts with a device may connect by it, so not all pairs exchange by tcp.
   for (const std::string& other : {plain, without}) {
     const Cards mixed = cards_of({"a\nnode a\n" + rdma, "b\nnode b\n" + other, "c\nnode c\n" + rdma});
     EXPECT_FALSE(mixed.all_connect_by("ibverbs", order));

@@ -1,4 +1,4 @@
-// The choice between hosts: by the least cost, behind the rules, on the network that somebody says.
+// The choice of algorithms between hosts: by the least cost on a described network, after the rules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ struct NobodyListens final : TransportListener {
   void control(int, ConstBytes) override {}
 };
 
-/// 32 ranks on 8 hosts as the selector sees them.
+/// The selector's view of 32 ranks on 8 hosts.
 class World {
  public:
   World() {
@@ -114,7 +114,7 @@ TEST(BetweenHosts, TheNetworkIsWhatSomebodySays) {
   EXPECT_FALSE(network.tells_racks()) << "the links are of ranks";
 }
 
-// Where a host's own ranks are joined by tcp alone, its plans are chosen as those between hosts, but not cut short.
+// If ranks of one host are connected by tcp only, plans are chosen as between hosts, but pieces are not made smaller.
 TEST(OverTheLoopback, TheLeastCostIsTaken) {
   testing::KeptTransport wire("kept", 0, 4);
   const auto over = [](const char* transport) {

@@ -1,4 +1,4 @@
-// Signatures: equal on all ranks of a matching call, different where calls differ; and their text.
+// Signatures: equal on all ranks of a matching call, different if calls differ; and their text.
 #include "tutti/collective.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace tutti {
 namespace {
 
 constexpr int size = 4;
-// Signatures never look at elements, so a made-up address will do.
+// Signatures do not read elements, so any address is sufficient.
 std::byte memory[1];
 
 ConstBuffer in(std::size_t count, DType dtype = DType::f32) { return {memory, count, dtype}; }
@@ -80,7 +80,7 @@ TEST(CollectiveTest, RootAndOthersAgree) {
   EXPECT_TRUE(same(call(Kind::scatter, in(20), out(5), sum, 2), call(Kind::scatter, {}, out(5), sum, 2)));
   EXPECT_TRUE(same(call(Kind::send, in(5), {}), call(Kind::send, {}, out(5))));
   EXPECT_TRUE(same(call(Kind::send, ConstBuffer(nullptr, 0, DType::i64), {}),
-                   call(Kind::send, {}, Buffer(memory, 0, DType::u8))) == false);  // even of nothing the dtype counts
+                   call(Kind::send, {}, Buffer(memory, 0, DType::u8))) == false);  // even of 0 elements: the dtype
 }
 
 TEST(CollectiveTest, DifferencesShow) {

@@ -1,4 +1,4 @@
-// copy(), fetch(), copy_streaming() and copy_unordered(): every byte, nothing beside, at any length and address.
+// copy(), fetch(), copy_streaming() and copy_unordered() copy every byte and no others, at any length and address.
 #include "transports/core/copy.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST_P(CopyTest, EveryByteAndNoOther) {
   check(GetParam(), (1 << 20) + 13, 5, 9);
 }
 
-// Targets that begin a few bytes behind the source within a page.
+// Targets whose offset in a page is a few bytes after the source's.
 TEST_P(CopyTest, EveryByteAtSuchDistances) {
   Bytes memory(5 * 4096);
   for (const std::size_t behind : {1, 15, 63, 64}) {

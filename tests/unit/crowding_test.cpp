@@ -1,5 +1,5 @@
-// When a waiting rank takes its cores for shared with other programs, told the kernel's counts and the time by the
-// test.
+// When a waiting rank concludes that other programs use its cores. The test provides the kernel's counts and the
+// time.
 #include "collectives/runtime/crowding.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 class CrowdingTest : public ::testing::Test {
  protected:
-  /// Looks `times` as often as it may, while `runnable` threads want a core.
+  /// Looks `times` times, at the shortest interval, while `runnable` threads want a core.
   void look(int times, int runnable) {
     runnable_ = runnable;
     for (int i = 0; i < times; ++i) crowding_.look(now_ += Crowding::look_interval);
@@ -50,7 +50,7 @@ TEST_F(CrowdingTest, ANeighbourWhoIsThereIsSeenAtOnce) {
 }
 
 TEST_F(CrowdingTest, RanksThatOutnumberTheirCoresUseOneAnothersTime) {
-  for (const int cores : {2, 64}) {  // of the machine; the ranks may use two of them
+  for (const int cores : {2, 64}) {  // cores of the machine, of which the ranks may use two
     Crowding many{cores, 2, 4, [this] { return runnable_; }};
     runnable_ = 4;
     many.spent(3ms, now_);
@@ -90,7 +90,7 @@ TEST_F(CrowdingTest, NeighboursThatAreSeenInSomeLooksAreNotForgotten) {
   look(10, 3);
   for (int i = 0; i < 100; ++i) {
     look(1, 3);
-    look(5, 2);  // ranks that sleep hide that others would like to run
+    look(5, 2);  // sleeping ranks hide that other programs want to run
     EXPECT_TRUE(crowding_.seen());
   }
 }
@@ -101,7 +101,7 @@ TEST_F(CrowdingTest, TheKernelIsAskedOncePerInterval) {
 }
 
 TEST_F(CrowdingTest, ALostTimeSliceIsASignOfItsOwn) {
-  look(100, 1);  // the ranks may use a part of the cores only
+  look(100, 1);  // few threads run, as the ranks may use only a part of the cores
   crowding_.spent(500us, now_);
   EXPECT_FALSE(crowding_.seen());
   crowding_.spent(3ms, now_);
@@ -119,7 +119,7 @@ TEST_F(CrowdingTest, TimeSlicesThatAreLostAgainAreRememberedForLonger) {
     for (looks.push_back(0); crowding_.seen(); ++looks.back()) look(1, 1);
   }
   EXPECT_EQ(looks, (std::vector{40, 80, 160, 320, 640, 1280, 2560, 2560, 2560}));
-  now_ += 2 * Crowding::longest_memory;  // they have stayed away
+  now_ += 2 * Crowding::longest_memory;  // the other programs have stayed away
   crowding_.spent(3ms, now_);
   look(39, 1);
   EXPECT_TRUE(crowding_.seen());
@@ -127,11 +127,11 @@ TEST_F(CrowdingTest, TimeSlicesThatAreLostAgainAreRememberedForLonger) {
   EXPECT_FALSE(crowding_.seen());
 }
 
-// A quota lets the rank run for a part of each 100 ms, and ends a spin for the rest of them.
+// A quota lets the rank run for a part of each 100 ms. A spin ends when the part is used up.
 TEST_F(CrowdingTest, AQuotaIsRememberedForManyOfItsPeriods) {
   for (const auto runs : {20ms, 50ms, 75ms}) {
     Crowding crowding{2, 2, 2, [] { return 2; }};
-    int spins = 0, sleeps = 0;  // periods in which it spent its quota, and in which it did not
+    int spins = 0, sleeps = 0;  // periods in which it used up its quota, and others
     for (int period = 0; period < 100; ++period) {
       const auto ends = now_ + 100ms, throttled = now_ + runs;
       while (crowding.seen() && now_ < ends) crowding.look(now_ += Crowding::look_interval);

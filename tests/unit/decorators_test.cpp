@@ -1,4 +1,4 @@
-// The decorators, over streams in memory.
+// The transport decorators, over byte streams in memory.
 #include "tests/support/memory_ranks.hpp"
 #include "transports/decorators/decorator.hpp"
 #include "transports/decorators/faulty.hpp"
@@ -122,7 +122,7 @@ TEST(routed, asks_its_transports_in_turns_who_has_sent) {
   EXPECT_EQ(whose, (std::vector{1, 2, 1, 2, 1, 2, 1, 2}));
 }
 
-// Counts what it is to make ready.
+// Counts the memory that is adopted (prepared for transfers) at present.
 class Readying final : public Decorator {
  public:
   Readying(std::unique_ptr<Transport> inner, int& count) : Decorator(std::move(inner)), count_(count) {}

@@ -1,4 +1,4 @@
-// Descriptor, where the program's own standard descriptors are closed.
+// Descriptor in a program whose own standard descriptors are closed.
 #include "transports/core/descriptor.hpp"
 
 #include <gtest/gtest.h>

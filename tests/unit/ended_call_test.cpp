@@ -1,4 +1,4 @@
-// Calls whose backend may end them inside start(): what their callers see is the same as of all others.
+// Calls that a backend may end inside start(): the caller must not see a difference from other calls.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, EndedCall, ::testing::Values("instant", "instant/
 
 class BrokenCall : public ::testing::TestWithParam<const char*> {};
 
-// Whether start() throws or reports it, it is the call's wait() that says so, and every later call's.
+// If start() throws or reports a failure, the call's wait() throws it, and so does wait() of every later call.
 TEST_P(BrokenCall, EndsTheCommunicator) {
   run_ranks(1, with(GetParam()), [](Communicator& world) {
     std::vector<float> data(4);

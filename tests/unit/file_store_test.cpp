@@ -39,11 +39,11 @@ TEST(FileStore, LeavesNoDraftsBehind) {
   EXPECT_EQ(names, (std::vector<std::string>{"k-a", "k-c", "lock"}));
 }
 
-// Locks of another host may not be seen here, so its processes are not taken for ended.
+// Locks of another host may be invisible here, so processes of other hosts are not considered ended.
 TEST(FileStore, JudgesProcessesOfThisHostOnly) {
   const Folder folder;
   std::string value;
-  make_file_store(folder.path)->set_at_end("gone", "has ended");  // destroyed at once
+  make_file_store(folder.path)->set_at_end("gone", "has ended");  // the client is destroyed at once
   auto store = make_file_store(folder.path);
   EXPECT_TRUE(store->find("gone", value));
   EXPECT_EQ(value, "has ended");
@@ -102,7 +102,7 @@ TEST(FileStore, IsForItsUserAlone) {
   expect_in(refused(made), Code::invalid, "other users may write to it; say chmod go-w " + made);
   ASSERT_EQ(chmod(made.c_str(), 0755), 0);
   EXPECT_EQ(make_file_store(made)->wait("a", never), "1");
-  if (geteuid() != 0) return;  // the rest wants to give a folder away
+  if (geteuid() != 0) return;  // only root can give a folder to another user
   ASSERT_EQ(chown(made.c_str(), 12345, 12345), 0);
   expect_in(refused(made), Code::invalid, "it belongs to user id 12345; name a folder of your own");
 }

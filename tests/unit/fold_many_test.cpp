@@ -1,5 +1,5 @@
-// Folding several sources in one pass against folding them one after the other, bit for bit, on every instruction set.
-// f16 and bf16 are folded one after the other as float, and rounded once.
+// Folding (reducing) several sources in one pass, compared with folding them one after the other, bit for bit, on every
+// instruction set. f16 and bf16 are folded one after the other as float, and rounded once.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,18 +19,18 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t margin = 128;  // before and after what is written: nothing there may change
+constexpr std::size_t margin = 128;  // bytes before and after the result, which must not change
 constexpr std::byte untouched{0x5a};
 
-// Every bit pattern may come: NaNs, infinities, subnormals, both zeros. The floating-point types also get
-// values near one another, so that sums cancel and round.
+// Any bit pattern may occur: NaNs, infinities, subnormals, both zeros. Floating-point types also get values of similar
+// magnitude, so that sums cancel and round.
 Bytes contents(DType dtype, std::size_t bytes, unsigned seed) {
   std::mt19937_64 random(seed);
   Bytes made(bytes);
   for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
     std::uint64_t word = random();
     const auto kind = random() % 4;
-    if (!is_integer(dtype) && kind < 2) {  // exponents of all elements near that of one, or of the least
+    if (!is_integer(dtype) && kind < 2) {  // all exponents near that of 1, or the smallest
       const std::uint64_t exponents[] = {0x3c003c003c003c00u, 0x3f803f803f803f80u, 0x3f8000003f800000u,
                                          0x3ff0000000000000u};
       const std::uint64_t fractions[] = {0x83ff83ff83ff83ffu, 0x807f807f807f807fu, 0x807fffff807fffffu,
@@ -49,8 +49,8 @@ struct Case {
   std::size_t sources;
   std::size_t bytes;
   double divisor = 1;
-  std::size_t shift = 0;  ///< of the result; sources are shifted otherwise
-  int alias = -1;         ///< which source the result replaces
+  std::size_t shift = 0;  ///< offset of the result; sources have other offsets
+  int alias = -1;         ///< index of the source that the result overwrites; -1: none
   Write write = Write::cached;
 };
 
@@ -60,7 +60,7 @@ std::string describe(const Case& c, std::string_view isa) {
          std::to_string(c.shift) + ", alias " + std::to_string(c.alias) + " on " + std::string(isa);
 }
 
-// One after the other, by the instruction set's folds of two.
+// Folds the sources one after the other, by the instruction set's fold of two.
 Bytes one_after_the_other(const detail::FoldIsa& isa, const Case& c, std::span<const std::byte* const> sources) {
   const auto dtype = static_cast<std::size_t>(c.dtype), op = static_cast<std::size_t>(c.op);
   Bytes result(c.bytes);
@@ -70,7 +70,7 @@ Bytes one_after_the_other(const detail::FoldIsa& isa, const Case& c, std::span<c
   return result;
 }
 
-// The same by way of float, for elements of type T.
+// The same for elements of type T, which are converted to float first.
 template <class T>
 Bytes by_way_of_float(const detail::FoldIsa& isa, Case c, std::span<const std::byte* const> sources) {
   const std::size_t count = c.bytes / sizeof(T);
@@ -104,7 +104,7 @@ Bytes expected_of(const detail::FoldIsa& isa, const Case& c, std::span<const std
   return one_after_the_other(isa, c, sources);
 }
 
-// Runs the case on one instruction set and compares with its folds of two.
+// Runs the case on one instruction set, and compares the result with its folds of two.
 void check(const detail::FoldIsa& isa, const Case& c) {
   const auto dtype = static_cast<std::size_t>(c.dtype), op = static_cast<std::size_t>(c.op);
   std::vector<Bytes> memory;
@@ -163,7 +163,7 @@ TEST_P(FoldMany, AnyLengthAddressAndAliasing) {
   const std::size_t width = size_of(dtype());
   for (const std::size_t sources : {2, 3, 4}) {
     for (std::size_t count = 0; count * width <= 1300; count += count < 40 ? 1 : 41) {
-      const std::size_t shift = (count * 7) % 64;  // also off the element's alignment
+      const std::size_t shift = (count * 7) % 64;  // also not aligned to the element
       for (int alias = -1; alias < static_cast<int>(sources); ++alias) {
         const Write write = count % 2 == 0 ? Write::streaming : Write::cached;
         check_everywhere({dtype(), op(), sources, count * width, divisors().back(), shift, alias, write});
@@ -180,7 +180,7 @@ std::string name_case(const testing::TestParamInfo<std::tuple<int, int>>& info) 
 INSTANTIATE_TEST_SUITE_P(All, FoldMany, testing::Combine(testing::Range(0, dtype_count), testing::Range(0, op_count)),
                          name_case);
 
-// The public face: what was dispatched to, and the cases without a fold.
+// Tests Fold::of(), the public function, which selects the instruction set.
 TEST(FoldOfTest, FoldsInOrderAndDividesOnce) {
   std::array<float, 3> a{1e8f, 1, 2}, b{-1e8f, 2, 4}, c{0.5f, 3, 9}, into{};
   const std::array<const std::byte*, 3> sources{reinterpret_cast<std::byte*>(a.data()),
@@ -188,12 +188,12 @@ TEST(FoldOfTest, FoldsInOrderAndDividesOnce) {
                                                 reinterpret_cast<std::byte*>(c.data())};
   auto* const out = reinterpret_cast<std::byte*>(into.data());
   Fold{DType::f32, Op::sum}.of(out, sources, sizeof(a));
-  EXPECT_EQ(into, (std::array<float, 3>{0.5f, 6, 15}));  // the large ones cancel first
+  EXPECT_EQ(into, (std::array<float, 3>{0.5f, 6, 15}));  // the first two values, which are large, cancel
   Fold{DType::f32, Op::avg, 3}.of(out, sources, sizeof(a), Write::streaming);
   EXPECT_EQ(into, (std::array<float, 3>{0.5f / 3, 2, 5}));
 }
 
-// 256 + 1 is 256 in bf16, and 2048 + 1 is 2048 in f16, but a sum of nine is rounded once.
+// 256 + 1 rounds to 256 in bf16, and 2048 + 1 to 2048 in f16. But a sum of nine values is rounded only once.
 TEST(FoldOfTest, HalvesAreRoundedOnce) {
   const auto sum_of_nine = []<class T>(T first, DType dtype) {
     std::array<T, 9> values;

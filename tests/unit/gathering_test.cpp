@@ -1,5 +1,5 @@
-// Gathering: every rank learns every text with a fixed number of questions to the store, and the rank that is missing
-// is named to all.
+// Gathering: every rank gets the texts of all ranks with a fixed number of requests to the store, and all ranks are
+// told which rank is missing.
 #include "collectives/bootstrap/gathering.hpp"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST(Branch, MakesATreeOfRuns) {
   EXPECT_EQ(branch_of(0, 65536, 64).height, 3);
 }
 
-/// All ranks as threads; what each gets, or its error.
+/// Runs all ranks as threads. Returns each rank's error, or nothing if it got all texts.
 std::vector<std::optional<Error>> gather_in_threads(int size, const std::shared_ptr<Store>& store, int fan_out,
                                                     Seconds patience = Seconds(20), int absent = -1) {
   std::vector<std::optional<Error>> errors(static_cast<std::size_t>(size));
@@ -113,7 +113,7 @@ TEST(Gathering, WithoutASecretAllAskTheStore) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A text that is longer than a value of the store is sent in parts.
+// A text that is longer than the store's largest value is sent in parts.
 TEST(Gathering, TellsMoreThanAValueHolds) {
   const auto store = make_local_store();
   const std::string large(400'000, 'x');
@@ -126,9 +126,9 @@ TEST(Gathering, TellsMoreThanAValueHolds) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// One thread plays all ranks: first what goes up, from the leaves, then what comes down.
+// The cost if one thread plays all ranks: first the texts go up from the leaves, then the answer comes down.
 struct Cost {
-  double requests = 0, bytes = 0;  // of the store, per rank
+  double requests = 0, bytes = 0;  // of the store, divided by the number of ranks
 };
 Cost cost_of_gathering(int size, bool one_server, int fan_out = 64) {
   auto counting = std::make_shared<testing::CountingStore>(make_local_store(), one_server);
@@ -141,7 +141,7 @@ Cost cost_of_gathering(int size, bool one_server, int fan_out = 64) {
     EXPECT_EQ(texts.size(), static_cast<std::size_t>(size));
     EXPECT_EQ(texts.own(size - 1), text_of(size - 1).own);
   }
-  while (!ranks.empty()) ranks.pop_back();  // children before their parents, who wait for them
+  while (!ranks.empty()) ranks.pop_back();  // children first, because their parents wait for them
   return {static_cast<double>(counting->requests) / size, static_cast<double>(counting->bytes) / size};
 }
 
@@ -152,17 +152,17 @@ TEST(Gathering, AsksTheStoreForAFixedNumberOfThingsPerRank) {
   }
 }
 
-// The ranks that have children serve them, so that the store sends each text to few.
+// Ranks that have children serve the answer to them, so the store sends it to few ranks.
 TEST(Gathering, TheStoreSendsTheAnswerToFewRanksAlone) {
   for (const int size : {64, 512, 1024}) {
     const Cost cost = cost_of_gathering(size, true, 8);
     EXPECT_LE(cost.requests, 5) << size;
-    const double text = 16;                             // bytes of a rank's text among the others
-    EXPECT_LE(cost.bytes, text * (8 + 4 * 4)) << size;  // the root's children, and each of at most four levels
+    const double text = 16;                             // bytes of one rank's text in the answer
+    EXPECT_LE(cost.bytes, text * (8 + 4 * 4)) << size;  // 8 for the root's children, 4 for each of at most four levels
   }
 }
 
-// Ranks come when they come: parents before and after their children.
+// Ranks come in any order: parents before and after their children.
 TEST(Gathering, WaitsForThoseThatComeLater) {
   std::mt19937 random(7);
   for (int time = 0; time < 3; ++time) {
@@ -178,7 +178,7 @@ TEST(Gathering, WaitsForThoseThatComeLater) {
   }
 }
 
-/// What the ranks below rank 1 are told of where it serves.
+/// A store that gives the ranks below rank 1 another address for rank 1's server.
 class LinkElsewhere : public testing::CountingStore {
  public:
   LinkElsewhere(std::shared_ptr<Store> inner, const Endpoint& where)
@@ -196,7 +196,7 @@ class LinkElsewhere : public testing::CountingStore {
 
 TEST(Gathering, AsksTheJobsStoreWhereTheRankAboveIsNotReached) {
   TcpStoreServer nobody("127.0.0.1", 0, "secret"), strangers("127.0.0.1", 0, "another secret");
-  TcpStoreServer another("127.0.0.1", 0, "secret");  // such as another rank's, at an address that every host has
+  TcpStoreServer another("127.0.0.1", 0, "secret");  // like another rank's server at an address that every host has
   connect_tcp_store("127.0.0.1", another.port(), "secret", deadline_in(Seconds(10)))->set("rank", "2");
   for (const int port : {nobody.port(), strangers.port(), another.port(), 1}) {
     const auto store = std::make_shared<LinkElsewhere>(make_local_store(), Endpoint{"127.0.0.1", port});
@@ -205,14 +205,14 @@ TEST(Gathering, AsksTheJobsStoreWhereTheRankAboveIsNotReached) {
   }
 }
 
-// The rank above has what it wanted and goes, before it has handed anything on.
+// The rank above has the answer and leaves before it has passed it on.
 TEST(Gathering, AsksTheJobsStoreWhereTheRankAboveGoes) {
   auto above = std::make_unique<TcpStoreServer>("127.0.0.1", 0, "secret");
   connect_tcp_store("127.0.0.1", above->port(), "secret", deadline_in(Seconds(10)))->set("rank", "1");
   const auto store = std::make_shared<LinkElsewhere>(make_local_store(), Endpoint{"127.0.0.1", above->port()});
   std::thread goes([&] {
     for (int i = 0; i < 2000 && store->told < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // they are connected, and wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the ranks are connected and wait
     above.reset();
   });
   for (const auto& error : gather_in_threads(13, store, 3)) EXPECT_FALSE(error) << error->what();
@@ -234,7 +234,7 @@ TEST(Gathering, NamesARankThatEndedToAll) {
 }
 
 TEST(Gathering, NamesARankThatDoesNotComeToAll) {
-  for (const int absent : {0, 1, 12}) {  // the root, one with children, a leaf
+  for (const int absent : {0, 1, 12}) {  // the root, a rank with children, a leaf
     TcpStoreServer server("127.0.0.1", 0, "secret");
     const auto client = connect_tcp_store("127.0.0.1", server.port(), "secret", deadline_in(Seconds(10)));
     const auto errors = gather_in_threads(13, client, 3, Seconds(0.5), absent);

@@ -1,4 +1,4 @@
-// What a communicator remembers of the other ranks' answers to the watchdog.
+// A communicator's record of the other ranks' answers to the watchdog.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ TEST(GroupState, RemembersWhichCallsAnotherRankHasMade) {
   EXPECT_FALSE(answer->has_made(7));
   EXPECT_EQ(answer->completed.call.bits, 55u);
   EXPECT_EQ(group.answer_of(9, Clock::now() + 1h), nullptr) << "it has not answered since";
-  group.note_answer(1, 5, {});  // of no member
+  group.note_answer(1, 5, {});  // rank 1 is not a member
   EXPECT_EQ(group.answer_of(1, before), nullptr);
 }
 

@@ -1,4 +1,4 @@
-// Groups: by key, by list, by host, of groups, again; who is in them, and that nothing leaves them.
+// Groups: by key, by list, by host, nested, and made again; their members, and that no message leaves a group.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ std::vector<int> world_ranks(const Communicator& group) {
 
 TEST(Groups, SplitByKeyForOneToThirtySevenRanks) {
   for (int p = 1; p <= 37; ++p) {
-    std::atomic<int> firsts{0};  // sizes of the groups, said by their first ranks
+    std::atomic<int> firsts{0};  // sum of the groups' sizes, added by their first ranks
     run_ranks(p, test_settings("inproc"), [&](Communicator& world) {
       Communicator group = world.split_by("remainder " + std::to_string(world.rank() % 3));
       require(group.rank() == world.rank() / 3, "the rank in the group");
@@ -104,8 +104,8 @@ TEST(Groups, NestedLevelsAreGroupsOfGroups) {
   run_on_hosts(
       12, [](int rank) { return rank % 2; },
       [](Communicator& world) {
-        Communicator node = world.node();                                    // 6 ranks, every other one
-        Communicator pair = node.split_by(std::to_string(node.rank() / 2));  // neighbours of the node
+        Communicator node = world.node();                                    // 6 ranks: every other rank of the world
+        Communicator pair = node.split_by(std::to_string(node.rank() / 2));  // pairs of neighbours in the node
         require(pair.size() == 2 && pair.rank() == node.rank() % 2, "the nested rank");
         require(pair.world_rank(0) == world.rank() - 2 * pair.rank(), "the world rank of a nested rank");
         std::vector<int> data{world.rank(), 7};
@@ -122,7 +122,7 @@ TEST(Groups, ADuplicateDoesNotWaitForTheOther) {
     require(world_ranks(again) == world_ranks(world) && again.rank() == world.rank(), "the same ranks");
     std::vector<int> first(1000, 1), second(1000, 2);
     Work pending;
-    if (world.rank() == 0) pending = world.allreduce(first);  // which the others join only afterwards
+    if (world.rank() == 0) pending = world.allreduce(first);  // the other ranks make this call later
     again.allreduce(second).wait();
     require(second == std::vector<int>(1000, 6), "the duplicate's sum");
     if (world.rank() != 0) pending = world.allreduce(first);
@@ -145,7 +145,7 @@ TEST(Groups, AreMadeWithOperationsInFlight) {
       });
 }
 
-// The others are busy with calls of their own meanwhile, and never hear of it.
+// Meanwhile the other ranks make calls of their own, and are not involved.
 TEST(Groups, AreMadeByTheirMembersAlone) {
   run_on_hosts(
       5, [](int rank) { return rank / 3; },
@@ -160,7 +160,7 @@ TEST(Groups, AreMadeByTheirMembersAlone) {
           sent.wait();
           require(in == world.rank(), "their own message");
         } else {
-          for (int use = 0; use < 3; ++use) {  // a name comes again
+          for (int use = 0; use < 3; ++use) {  // the same name is used several times
             Communicator group = world.group(members, "some");
             require(world_ranks(group) == members, "the members in their order");
             require(group.allreduce(world.rank()).wait() == 8, "their sum");
@@ -218,7 +218,7 @@ TEST(Groups, WhoIsNotListedMakesNone) {
   });
 }
 
-/// What all ranks throw.
+/// Returns the error text of each rank.
 std::vector<std::string> refusals(int size, const std::function<void(Communicator&)>& body) {
   std::vector<std::string> said(static_cast<std::size_t>(size));
   run_ranks(size, test_settings("inproc"), [&](Communicator& world) {
@@ -227,7 +227,7 @@ std::vector<std::string> refusals(int size, const std::function<void(Communicato
     } catch (const Error& error) {
       said[static_cast<std::size_t>(world.rank())] = error.what();
     }
-    world.barrier().wait();  // the communicator is as good as before
+    world.barrier().wait();  // the communicator must still work
   });
   return said;
 }

@@ -1,4 +1,4 @@
-// HalfOpen, the connections that have not proved yet that they belong to the job, and Throttle, their lines in the log.
+// HalfOpen: connections that have not yet proved that they belong to the job. Throttle: limits log lines about them.
 #include "transports/core/half_open.hpp"
 
 #include <gmock/gmock.h>

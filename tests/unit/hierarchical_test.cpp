@@ -1,4 +1,4 @@
-// Every algorithm that knows of hosts, in the simulator: hosts equal and unequal, ranks in blocks and in turns.
+// Every algorithm that uses the hosts, in the simulator: equal and unequal hosts, ranks in blocks and in turns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Layout layout(int p, HostOf host_of) {
   return hosts;
 }
 
-/// Blocks of L ranks and H hosts in turn, with and without a remainder; a host of one; scattered; every rank alone.
+/// Ranks in blocks or in turns, with and without a remainder; a host with one rank; scattered; one rank per host.
 std::set<Layout> layouts(int p) {
   std::set<Layout> all{layout(p, [](int) { return 0; }), layout(p, [](int r) { return r; })};
   for (const int n : {2, 3, 4, 8}) {
@@ -66,7 +66,7 @@ std::string text(const Cost& cost, const Crossing& crossing) {
          std::to_string(crossing.total) + " crossing, " + std::to_string(crossing.most) + " from one host";
 }
 
-/// Empty, or what went wrong.
+/// Returns what went wrong; empty if nothing did.
 std::string play(const Algorithm& algorithm, const Trial& trial) {
   const Outcome played = simulate(trial, algorithm.plan);
   if (!played.defect.empty()) return text(trial) + played.defect;
@@ -172,7 +172,7 @@ Trial four_hosts_of_two(Kind kind) {
   return {.kind = kind, .size = 8, .count = 8000, .host = {0, 1, 2, 3, 0, 1, 2, 3}};
 }
 
-// What it is all for: ranks in turns on four hosts, where the flat ring goes from host to host at every step.
+// The purpose of hierarchical algorithms: with ranks in turns on four hosts, each step of a ring crosses hosts.
 TEST(Hierarchical, SendsLessAcrossThanTheRing) {
   const Trial trial = four_hosts_of_two(Kind::allreduce);
   const Outcome flat = simulate(trial, find_algorithm(Kind::allreduce, "ring")->plan);
@@ -188,11 +188,11 @@ TEST(Hierarchical, SendsFewerMessagesAcross) {
   };
   EXPECT_EQ(crossing(Kind::alltoall, "linear"), 8u * 6u);
   EXPECT_EQ(crossing(Kind::alltoall, "hierarchical"), 8u * 3u);
-  EXPECT_EQ(crossing(Kind::barrier, "dissemination"), 2u * 8u);  // the third round ends on the same host
+  EXPECT_EQ(crossing(Kind::barrier, "dissemination"), 2u * 8u);  // ranks of the third round share a host
   EXPECT_EQ(crossing(Kind::barrier, "hierarchical"), 4u * 2u);
 }
 
-// With larger blocks, in shorter messages and more rounds, and with bounded memory.
+// Larger blocks lead to fewer blocks per message and more rounds, so that memory stays bounded.
 TEST(Pat, AggregatesWhatFitsIntoAMessage) {
   constexpr int hosts = 13;
   for (const Kind kind : {Kind::allgather, Kind::reduce_scatter})
@@ -222,7 +222,7 @@ TEST(Pat, NeedsLittleMemoryForManyHosts) {
 TEST(Hosts, AreNumberedByTheirFirstRanksHoweverTheRanksAlternate) {
   const std::vector<int> given{9, 4, 9, 4, 4, 9, 1};
   const Hosts hosts(given, 7);
-  EXPECT_EQ(hosts.count(), 3);  // alternating ranks are no new hosts
+  EXPECT_EQ(hosts.count(), 3);  // consecutive ranks on alternating hosts are no new hosts
   EXPECT_EQ(hosts.host_of(3), 1);
   EXPECT_EQ(hosts.index_of(4), 2);
   EXPECT_EQ(std::vector<int>(hosts[0].begin(), hosts[0].end()), (std::vector<int>{0, 2, 5}));

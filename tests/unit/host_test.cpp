@@ -73,7 +73,7 @@ TEST_F(CgroupTest, Version2TakesTheLeastOfTheAncestors) {
   EXPECT_DOUBLE_EQ(cores("0::/a/b/c\n"), 1.5);
   EXPECT_DOUBLE_EQ(cores("0::/a/b\n"), 1.5);
   EXPECT_TRUE(std::isinf(cores("0::/\n")));
-  write("cpu.max", "50000 100000");  // as a container sees its own group
+  write("cpu.max", "50000 100000");  // a container sees only its own group
   EXPECT_DOUBLE_EQ(cores("0::/a/b/c\n"), 0.5);
 }
 
@@ -81,7 +81,7 @@ TEST_F(CgroupTest, Version1) {
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "300000");
   write("cpu,cpuacct/job/cpu.cfs_period_us", "100000");
   EXPECT_DOUBLE_EQ(cores("4:memory:/job\n3:cpu,cpuacct:/job\n0::/\n"), 3);
-  EXPECT_TRUE(std::isinf(cores("5:cpuset:/job\n")));  // not the cpu controller
+  EXPECT_TRUE(std::isinf(cores("5:cpuset:/job\n")));  // the group is not one of the cpu controller
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "-1");
   EXPECT_TRUE(std::isinf(cores("3:cpu,cpuacct:/job\n")));
 }
@@ -106,14 +106,14 @@ TEST(NumaTest, IsTheNodeThatHasAllCores) {
   const auto node_of = [&](std::vector<int> cores) { return numa_node(cores, folder.path()); };
   EXPECT_EQ(node_of({0, 9}), 0);
   EXPECT_EQ(node_of({3, 4, 5, 6}), 1);
-  EXPECT_EQ(node_of({2, 3}), -1);  // of both
-  EXPECT_EQ(node_of({7}), -1);     // of none
+  EXPECT_EQ(node_of({2, 3}), -1);  // cores of both nodes
+  EXPECT_EQ(node_of({7}), -1);     // a core of neither node
   EXPECT_EQ(node_of({}), -1);
   EXPECT_EQ(numa_node(std::vector<int>{0}, folder.path() + "/missing"), -1);
 }
 
-// A made-up /sys/devices/system/cpu: two caches of 32 MiB, of two cores each; a core that has none; one whose fourth
-// entry is another cache, and one that does not say whose its cache is; and one with a cache larger than is believed.
+// An invented /sys/devices/system/cpu: two caches of 32 MiB, each of two cores; a core without a cache; a core whose
+// fourth entry is another cache; a cache that does not list its cores; and a cache of an implausible size.
 TEST(CacheTest, EveryCacheCountsOnce) {
   const TemporaryFolder folder;
   const auto write = [&](int core, const char* level, const char* size, const char* sharers) {
@@ -156,7 +156,7 @@ TEST(BindingTest, FirstThreadsFirstAndNodeByNode) {
     std::ofstream(path) << text << '\n';
   };
   const std::vector<int> cores = {0, 1, 2, 3, 4, 5, 6, 7};
-  EXPECT_EQ(binding_order(cores, folder.path()), cores);  // nothing is known
+  EXPECT_EQ(binding_order(cores, folder.path()), cores);  // the kernel tells nothing, so the order stays
   write("node/node0/cpulist", "0,2,4,6");
   write("node/node1/cpulist", "1,3,5,7");
   EXPECT_EQ(binding_order(cores, folder.path()), (std::vector<int>{0, 2, 4, 6, 1, 3, 5, 7}));

@@ -1,4 +1,4 @@
-// Which RDMA ports two ranks talk by, and what they publish of them.
+// The choice of RDMA ports by which two ranks communicate, and what they publish about them.
 #include "transports/ibverbs/endpoint.hpp"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(Endpoints, TranslateAddresses) {
   }
 }
 
-// The card waits 4.096 us times two to the exponent, and tries again so many times.
+// The RDMA device waits 4.096 us times 2^exponent for an acknowledgement, and retries `ack_retries` times.
 TEST(AckTime, EndsWithinTheSilenceThatIsAllowed) {
   for (const double silence : {0.02, 0.5, 2.0, 15.0, 60.0}) {
     const double spent = 4.096e-6 * (1 << ack_exponent(Seconds(silence))) * (ack_retries + 1);

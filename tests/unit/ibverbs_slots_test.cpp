@@ -1,4 +1,4 @@
-// The credit between two ranks over RDMA: no message ever finds no slot, and nobody waits for ever.
+// The credit between two ranks over RDMA: every message finds a slot, and no rank waits for ever.
 #include "transports/ibverbs/slots.hpp"
 
 #include <gtest/gtest.h>
@@ -9,17 +9,17 @@
 namespace tutti::ibverbs {
 namespace {
 
-/// Two ranks and the wires between them; a card drops nothing, but delivers when it likes.
+/// One of two ranks. The device between them loses no message, but delivers at any time.
 struct End {
   struct Message {
     bool data;
     std::uint32_t credit;
   };
   SlotCredit credit;
-  std::deque<Message> under_way;  // to this end: sent, not read by its program
-  int in_slots_now = 0;           // of these, plus what was read but not consumed
-  int unread = 0;                 // data in slots
-  int read = 0;                   // slots that are to be offered again
+  std::deque<Message> under_way;  // messages to this end that its program has not read
+  int in_slots_now = 0;           // number of these, plus those read but not consumed
+  int unread = 0;                 // data messages in slots
+  int read = 0;                   // slots to be offered to the sender again
 
   void send(End& to, bool data, std::uint32_t carried) {
     to.under_way.push_back({data, carried});

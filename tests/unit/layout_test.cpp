@@ -1,4 +1,4 @@
-// Who gives and who takes which block: by the table in tutti/collective.hpp.
+// Which rank gives and which takes each block, compared with the table in tutti/collective.hpp.
 #include "transports/core/layout.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   Kind kind;
-  std::size_t in, out;  // blocks, in a group of 4
+  std::size_t in, out;  // number of blocks, in a group of 4 ranks
   bool root_gives, root_takes, folds;
 };
 constexpr std::array rows = {

@@ -1,4 +1,4 @@
-// Which launcher's variables count, what they mean, and how conflicts are told.
+// Which launcher's variables are used, what they mean, and the errors for conflicts.
 #include "collectives/bootstrap/membership.hpp"
 
 #include <gmock/gmock.h>
@@ -126,12 +126,12 @@ TEST(Membership, NonsenseIsNamed) {
 
 TEST(Membership, IncompleteVariablesAreNotUsed) {
   expect(chosen({{"RANK", "1"}}), "alone", {0, 1, 0, 1});
-  EXPECT_TRUE(chosen({{"RANK", "1"}}).warnings.empty());  // a name that anybody may use
+  EXPECT_TRUE(chosen({{"RANK", "1"}}).warnings.empty());  // RANK alone may belong to any program
   const Variables no_master = {{"RANK", "1"}, {"WORLD_SIZE", "2"}};
   const Choice without = chosen(no_master);
   expect(without, "alone", {0, 1, 0, 1});
   EXPECT_THAT(without.warnings, ElementsAre(HasSubstr("MASTER_ADDR")));
-  expect(chosen(no_master, true), "torchrun", {1, 2, 0, 1});  // TUTTI_STORE is the meeting point
+  expect(chosen(no_master, true), "torchrun", {1, 2, 0, 1});  // ranks meet in TUTTI_STORE instead
   const Choice no_fd = chosen({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
   expect(no_fd, "alone", {0, 1, 0, 1});
   EXPECT_THAT(no_fd.warnings, ElementsAre(HasSubstr("PMI_FD")));
@@ -159,7 +159,7 @@ TEST(Membership, DisagreementExplainsBoth) {
 }
 
 TEST(Membership, OneLauncherMayStartAnother) {
-  // srun starts one mpirun, torchrun or tutti run on each node; mpirun may start one torchrun on each.
+  // srun may start mpirun, torchrun or tutti run on each node, and mpirun may start torchrun on each node.
   for (const auto& [inner, name] :
        {std::pair{torchrun_variables, "torchrun"}, std::pair{open_mpi_variables, "Open MPI"},
         std::pair{tutti_variables, "tutti run"}}) {

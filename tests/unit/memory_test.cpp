@@ -1,4 +1,4 @@
-// Shared memory: zeroed, aligned, shared with a child, and refused with a sentence when it cannot be had.
+// Shared memory: zeroed, aligned, shared with a child, and refused with a clear error if it is not available.
 #include "tutti/memory.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The mesh: who is where, groups along axes, and what it says of axes that do not fit.
+// The mesh: positions of ranks, groups along axes, and the errors for axes that do not fit.
 #include "tutti/mesh.hpp"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(Mesh, SeveralAxesAreOneGrid) {
 TEST(Mesh, GroupsAreMadeWhenFirstUsedByTheirMembersAlone) {
   run(4, [](Communicator& world) {
     const Mesh mesh(world, {{"data", 2}, {"tensor", 2}});
-    if (mesh.rank("data") == 1) {  // the others never ask
+    if (mesh.rank("data") == 1) {  // the other ranks never use the group
       require(mesh["tp"].allreduce(world.rank()).wait() == 5, "the sum of ranks 2 and 3");
       const Mesh copy = mesh;
       require(copy["tensor"].allreduce(1).wait() == 2 && copy == mesh, "the same group again");

@@ -1,4 +1,4 @@
-// The model of networks: what it says of schedules whose cost is known, and of every algorithm beside its replay.
+// The model of networks: replays of schedules whose cost is known, and every algorithm's estimate beside its replay.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(Replay, PlaysARing) {
 }
 
 TEST(Replay, SharesTheLinkOfAHost) {
-  // Each of 3 ranks sends 4000 bytes to the other host: one after another, as there is one link.
+  // Each of 3 ranks sends 4000 bytes to each rank of the other host. All nine messages share one link.
   const Hosts hosts = blocks(2, 3);
   const Outcome played = replay(call_of(Kind::allgather, "linear", hosts, 1000), plain(), true);
   EXPECT_EQ(played.counts.messages[1], 2 * 9u);
@@ -88,13 +88,13 @@ TEST(Replay, PipelinesLanes) {
   const Hosts hosts = blocks(1, 4);
   Collective call = call_of(Kind::broadcast, "chain", hosts, 8000);
   call.lanes = {8, 1000};
-  // Three links for the first lane, and the others behind it.
+  // The first lane passes three links; each of the other seven lanes adds the time of one message.
   EXPECT_NEAR(replay(call, plain()).seconds, 3 * (1 * us + 4000e-9) + 7 * 4000e-9, 1e-12);
   call.max_lanes = 1;
   EXPECT_GT(replay(call, plain()).seconds, 3 * (1 * us + 4000e-9) + 7 * 4000e-9);
 }
 
-// A rank is near the top of one tree and far down in the other, whose lanes must not hold up the first one's.
+// A rank near the top of one tree is far down in the other, whose late lanes must not delay those of the first.
 TEST(Replay, PlaysLanesOfOneWayWhileThoseOfAnotherAreLate) {
   const Hosts hosts = blocks(64, 1);
   Collective call = call_of(Kind::broadcast, "double_tree", hosts, 1 << 18);
@@ -111,7 +111,7 @@ TEST(Replay, CountsWhatProcessorsDo) {
   Network network = plain();
   network[Level::within].overhead = 2 * us;
   network.fold_per_byte = 1e-9;
-  // Sent, on its way, received, folded.
+  // The time is the sum of sending, latency, bytes, receiving and folding.
   const Outcome played = replay(call_of(Kind::reduce, "binomial", hosts, 1000), network);
   EXPECT_NEAR(played.seconds, 2 * us + 1 * us + 4 * us + 2 * us + 4 * us, 1e-12);
   EXPECT_EQ(played.counts.folded, 4000u);
@@ -137,7 +137,7 @@ TEST(Replay, SharesTheLinkOfARack) {
   const Hosts hosts = in_racks(2, 2, 1);
   Network network = plain();
   network[Level::beyond] = {20 * us, 4e-9, 0};
-  // Two ranks of the other rack send 4000 bytes each: 16 us each on the racks' links, 8 us on those of hosts.
+  // Two ranks of the other rack send 4000 bytes each: 16 us each on the racks' link, 8 us on a host's link.
   const Outcome played = replay(call_of(Kind::gather, "linear", hosts, 1000), network);
   EXPECT_EQ(played.counts.messages[1], 1u);
   EXPECT_EQ(played.counts.messages[2], 2u);
@@ -183,7 +183,7 @@ TEST(Estimate, IsNearTheReplayWhereThereAreRacks) {
 
 const Hosts* without_racks = nullptr;
 
-/// The hierarchical halving of one that knows the hosts and no racks.
+/// Plans hierarchical halving with the hosts, but without the racks.
 const Algorithm blind{
     .kind = Kind::allreduce,
     .name = "blind",
@@ -197,7 +197,7 @@ const Algorithm blind{
     .cost = nullptr,
 };
 
-// A rack's link as quick as that of one host, and eight hosts that share it.
+// A rack's link is as fast as one host's link, and eight hosts share it.
 TEST(Choice, GoesByRacksWhereTheirLinksAreNarrow) {
   const Network network = parse_network("fabric, beyond 5us 12.5G 1us");
   const Hosts hosts = blocks(64, 1), racks = in_racks(8, 8, 1);

@@ -1,4 +1,4 @@
-// The modules of this build: each opens, and is what its name says.
+// The modules of this build: each can be opened, and is the provider that its name says.
 #include "tutti/provider/provider.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<std::string> built_modules() {
   return names;
 }
 
-// Whether they can be used is another question, of the machine; here it is whether they are modules.
+// Only checks that the modules are valid; if they can be used depends on the machine.
 TEST(Modules, AllThatAreBuiltOpen) {
   const Settings settings;
   const auto known = provider_names(settings);
@@ -37,7 +37,7 @@ TEST(Modules, AllThatAreBuiltOpen) {
   }
 }
 
-// A rule that names what a module's backend does not have is refused, for each kind by the same words.
+// A rule that names an algorithm that a module's backend does not have is refused, with the same text for each kind.
 TEST(Modules, RulesKnowTheirAlgorithms) {
   const Settings settings;
   for (const std::string& name : built_modules()) {
@@ -75,7 +75,7 @@ TEST(Modules, WhatIsNotThereIsSaidWithWhatIs) {
       << found.reason;
 }
 
-// By a look at a folder, so that a job without the devices is not slowed down by what drives them.
+// Devices are detected by a folder, so that a job without devices does not load the module, which takes time.
 TEST(Modules, AreWorthFindingWhereTheirDevicesAre) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / ("tutti_modules." + std::to_string(::getpid()));

@@ -1,4 +1,4 @@
-// Multiport algorithms: what their trees reach, and how few rounds they take between hosts.
+// Multiport algorithms: the hosts that their trees reach, and how few rounds they take between hosts.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -37,8 +37,8 @@ TEST(PostalTree, ReachesEveryHostOnceAndFromWhereItSays) {
 }
 
 TEST(PostalTree, TakesAsLongAsSendingWhileMessagesTravelWants) {
-  // One port, and 5 units until a message is there: 1 host for 5 units, then as many as had the news 5 units before
-  // come to those of the unit before: 2, 3, 4, 5, 6, 8, 11, ...
+  // With one port and a delivery time of 5 units, 1 host knows at first. From then on, each unit adds as many hosts as
+  // knew 5 units before: 2, 3, 4, 5, 6, 8, 11, ...
   for (const auto& [hosts, units] : {std::pair{1, 0}, {2, 5}, {3, 6}, {6, 9}, {7, 10}, {8, 10}, {9, 11}, {11, 11}})
     EXPECT_EQ(PostalTree(hosts, 1).units(), units) << hosts << " hosts";
   EXPECT_EQ(PostalTree(9, 8).units(), 5) << "all ranks of a host send at once";
@@ -56,7 +56,7 @@ TEST(Ports, AreAsManyAsAreWorthTheRoundsThatTheySave) {
   EXPECT_EQ(found(2, 1), "2 in 1");
 }
 
-/// The messages between hosts one after another, in a network where nothing else takes time.
+/// Returns the length of the longest chain of messages between hosts; nothing else takes time in this network.
 double rounds_between(Kind kind, int count, int ranks) {
   std::vector<int> host;
   for (int rank = 0; rank < count * ranks; ++rank) host.push_back(rank / ranks);

@@ -1,4 +1,4 @@
-// The order in which a rank launches NCCL's calls, by itself: its messages go to a transport that keeps them.
+// The order in which one rank launches NCCL's calls. Its messages go to a transport that keeps them.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -24,7 +24,7 @@ class NcclLaunchOrder : public ::testing::Test {
   std::vector<Status> troubles;
 };
 
-// The other rank proposed a time, took part and left before the outcome was sent to it.
+// The other rank proposed a launch time, took part, and left before it got the result. This is no failure.
 TEST_F(NcclLaunchOrder, ARankThatHasLeftAfterItTookPartIsNoTrouble) {
   const auto place = join();
   order->begun(*place);
@@ -35,7 +35,7 @@ TEST_F(NcclLaunchOrder, ARankThatHasLeftAfterItTookPartIsNoTrouble) {
   EXPECT_TRUE(order->has_turn(*place));
 }
 
-// The other rank left without the call.
+// The other rank left without making the call, so the call fails.
 TEST_F(NcclLaunchOrder, ARankThatHasLeftBeforeTheCallIsTheTroubleOfTheCall) {
   const auto place = join();
   wire.awaited[0].second(Status(ended(1, 0)));

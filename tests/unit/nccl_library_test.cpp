@@ -1,4 +1,4 @@
-// What the nccl module says of NCCL, against NCCL's own header and library where they are there.
+// The nccl module's declarations of NCCL, compared with NCCL's own header and library if these are available.
 #include "transports/nccl/library.hpp"
 
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ static_assert(offsetof(Config, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(offsetof(Config, net_name) == offsetof(ncclConfig_t, netName));
 static_assert(offsetof(Config, split_share) == offsetof(ncclConfig_t, splitShare));
 
-// How an argument is handed over.
+// Maps a type to how its arguments are passed.
 struct Id {};
 template <class T>
 using Plain = std::conditional_t<

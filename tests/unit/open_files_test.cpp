@@ -1,4 +1,4 @@
-// How many open files a job needs is said where they are too few.
+// The error for a limit of open files that is too low says how many files the job needs.
 #include "transports/core/open_files.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST_F(OpenFiles, AreAskedForBeforehand) {
             "started");
 }
 
-// The advice is a number above the limit that was too low, whatever else is open.
+// The advised number is above the current limit, even if other files are open.
 TEST_F(OpenFiles, AreAdvisedWhereOneCannotBeOpened) {
   EXPECT_EQ(about_open_files(EMFILE, 40),
             "This process has as many files open as it may, 100, and needs 172: raise the limit (ulimit -Hn 172) where "

@@ -1,4 +1,4 @@
-// Numbers and texts of many ranks in little memory: what was put in comes back, and patterns take no room.
+// Numbers and texts of many ranks in little memory: the contents are unchanged, and regular patterns take almost none.
 #include "tutti/provider/packed.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The check of plans: nothing is wrong with any algorithm, and everything is found that can be.
+// The check of plans: it finds no defect in any algorithm, and finds each kind of defect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST(Check, FindsNothingWrongOnManyRanks) {
       Collective call = call_of(*algorithm, hosts, 4);
       if (algorithm->fits != nullptr && !algorithm->fits(call.shape)) continue;
       const std::size_t messages = tally(algorithm->plan(call.shape)).messages;
-      if (hosts.count() > 32 && messages > 300) continue;  // of each rank: a million in all
+      if (hosts.count() > 32 && messages > 300) continue;  // per rank, so a million in all
       if (algorithm->lanes) call.lanes = {2, 2};
       EXPECT_EQ(check(call), "") << name(algorithm->kind) << " " << algorithm->name << " on " << hosts.count();
     }
@@ -77,7 +77,7 @@ TEST(Check, FindsWhatIsWrong) {
                                   recv_reduce(1 - s.rank, out({0, 1}), in({0, 1}))});
               }),
               HasSubstr("waits for ever"));
-  EXPECT_THAT(defect([](const Shape& s) {  // both send first: it works only where messages have buffers
+  EXPECT_THAT(defect([](const Shape& s) {  // both send first, which needs buffered messages
                 Schedule plan = one_round({send(1 - s.rank, in({0, 1}))});
                 plan.round({recv_reduce(1 - s.rank, out({0, 1}), in({0, 1}))});
                 return plan;

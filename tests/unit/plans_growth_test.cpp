@@ -1,5 +1,5 @@
-// How plans grow: what a rank holds and does before its first step, and until its last, for every algorithm with 64 to
-// 65,536 ranks. Bytes, steps and messages are counted, never times.
+// The growth of plans with the number of ranks: memory and work of a rank until its first and its last step, for every
+// algorithm with 64 to 65,536 ranks. Counts bytes, steps and messages, not times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace tutti::testing {
 namespace {
 
 constexpr std::array sizes{64, 1024, 8192, 65536};
-constexpr std::size_t most_bytes = 4 << 10;  // of a schedule; 64 KiB are allowed
+constexpr std::size_t most_bytes = 4 << 10;  // limit tested for a schedule; 64 KiB are allowed
 
-/// Hosts of 8 ranks, or of 8, 3, 8, 5, ... ranks in turns, placed one after another.
+/// Returns hosts of 8 ranks or, if `differ`, of 8, 3, 8, 5, 1 and 8 ranks in turn; ranks are in blocks.
 Hosts hosts_for(int size, bool differ) {
   constexpr std::array uneven{8, 3, 8, 5, 1, 8};
   std::vector<int> host;
@@ -45,7 +45,7 @@ Shape shape_for(const Algorithm& algorithm, int rank, const Hosts& hosts) {
 
 bool fits(const Algorithm& algorithm, const Shape& shape) { return algorithm.fits == nullptr || algorithm.fits(shape); }
 
-/// What the program does between two moments.
+/// The allocations and visited hosts, for differences between two moments.
 struct Used {
   std::size_t allocations;
   std::uint64_t visited;
@@ -88,7 +88,7 @@ TEST_P(EveryPlan, TakesNoMoreMemoryForMoreRanksAndVisitsNoHosts) {
     }
 }
 
-/// The most steps of a rank.
+/// Returns the most steps of some ranks.
 std::size_t most_steps(const Algorithm& algorithm, int size, bool differ) {
   const Hosts hosts = hosts_for(size, differ);
   std::size_t most = 0;
@@ -99,7 +99,7 @@ std::size_t most_steps(const Algorithm& algorithm, int size, bool differ) {
   return most;
 }
 
-/// Steps grow as the logarithm for those that are named here; for the others as the ranks, and no faster.
+/// True if steps grow with the logarithm of the ranks; for other algorithms they grow with the ranks.
 bool is_logarithmic(const Algorithm& algorithm) {
   const std::string_view name = algorithm.name;
   const bool halves = name == "binomial" || name == "bruck" || name == "recursive_doubling" || name == "tree" ||
@@ -111,7 +111,7 @@ bool is_logarithmic(const Algorithm& algorithm) {
                                                algorithm.kind == Kind::barrier));
 }
 
-/// With each other rank of a host of 8: two messages sent, two received, and one fold.
+/// Steps inside a host of 8: with each other rank, two messages sent, two received, and one fold.
 std::size_t inside_steps(const Algorithm& algorithm) {
   return algorithm.name == "hierarchical_halving" ? std::size_t{7} * 5 : 0;
 }
@@ -124,7 +124,7 @@ TEST_P(EveryPlan, MakesStepsInProportionToTheRanksOrTheirLogarithm) {
     if (steps[64] == 0) continue;  // does not fit
     const double growth = static_cast<double>(steps[65536]) / static_cast<double>(steps[64]);
     EXPECT_LE(std::log(growth) / std::log(1024.0), is_logarithmic(algorithm) ? 0.2 : 1.02);
-    // Where one host has a single rank, all the others have a single carrier for up to 8.
+    // If one host has a single rank, a single rank of each host talks to other hosts, and serves up to 8 ranks.
     const std::size_t each = differ ? 17 : 6;
     for (const int size : sizes) {
       const auto p = static_cast<std::size_t>(size), doublings = static_cast<std::size_t>(log2_ceil(size));
@@ -189,7 +189,7 @@ TEST(HostsGrowth, VisitEveryRankOnceAndTakeSixteenBytesForEach) {
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-// 64 KiB for each rank, which was 500 lanes of 131 bytes a block for 8,000 ranks.
+// 64 KiB per rank. Without a least size, 8,000 ranks had 500 lanes with messages of 131 bytes.
 TEST(LanesGrowth, SendNoMessageBelowItsLeast) {
   constexpr std::size_t count = 16 << 10, width = 4, lane_bytes = 1 << 20, least = 8 << 10;
   EXPECT_EQ(least_message(lane_bytes), least);
@@ -226,7 +226,7 @@ TEST(LanesGrowth, MessagesOfARank) {
   EXPECT_EQ(messages_of(Kind::alltoall, "pairwise", 8192, block), 8u * 8191u);
   EXPECT_EQ(messages_of(Kind::allgather, "ring", 8192, block), 8u * 8191u);
   EXPECT_EQ(messages_of(Kind::reduce_scatter, "pairwise", 8192, block), 8u * 8191u);
-  // An allreduce of 64 MiB: 64 lanes for 64 ranks; for 8,192 one, of chunks of 8 KiB.
+  // An allreduce of 64 MiB has 64 lanes on 64 ranks, and one lane with chunks of 8 KiB on 8,192 ranks.
   EXPECT_EQ(messages_of(Kind::allreduce, "ring", 64, 16 << 20), 64u * 2u * 63u);
   EXPECT_EQ(messages_of(Kind::allreduce, "ring", 1024, 16 << 20), 8u * 2u * 1023u);
   EXPECT_EQ(messages_of(Kind::allreduce, "ring", 8192, 16 << 20), 2u * 8191u);
@@ -242,7 +242,7 @@ TEST(Lanes, AreAsBeforeWhereMessagesAreLong) {
   EXPECT_EQ(lanes(4, 1 << 20, 1 << 20), (Lanes{16, 1 << 16}));
   EXPECT_EQ(lanes(4, 1000, 4 << 10), (Lanes{4, 250}));
   EXPECT_EQ(lanes(4, 3, 64), (Lanes{1, 3}));
-  EXPECT_EQ(lanes(33, 100, 64), (Lanes{100, 1}));  // 33 elements of 4 bytes are more than a lane
+  EXPECT_EQ(lanes(33, 100, 64), (Lanes{100, 1}));  // 33 elements of 4 bytes exceed a lane
   EXPECT_EQ(lanes_of(*find_algorithm(Kind::alltoall, "bruck"), {.size = 4, .count = 1 << 20}, 4, 64),
             (Lanes{1, 1 << 20}));
 }
@@ -302,7 +302,7 @@ TEST(Plans, AreBoundedForTheWholeProcess) {
   last.give_back(one);
   last.give_back(other);
   EXPECT_EQ(last.bytes(), 0u);
-  communicators.pop_front();  // a communicator ends, and others may keep as many
+  communicators.pop_front();  // one communicator ends, and others may use its share
   last.give_back(last.take(ring, shape(1)));
   EXPECT_EQ(last.bytes(), sizeof(Schedule));
 }
@@ -322,7 +322,7 @@ TEST(Plans, OfVariableFormsAreMadeAnewInOnePlace) {
   EXPECT_EQ(plans.bytes(), 2 * sizeof(Schedule));
 }
 
-// What it is all for: none of these had a place in 64 KiB.
+// A schedule with all of its steps would not fit into 64 KiB for any of these.
 TEST(Footprint, IsAFewHundredBytesWhereAScheduleHadMegabytes) {
   const Hosts hosts = hosts_for(65536, false);
   for (const auto& [kind, algorithm] : {std::pair(Kind::allreduce, "ring"), std::pair(Kind::alltoall, "bruck"),

@@ -1,4 +1,4 @@
-// Objects of completed calls are used again, by whichever threads.
+// Objects of completed calls are reused, by any threads.
 #include "collectives/runtime/pool.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Pool, GivesWhatWasGivenLast) {
   pool.give(one);
 }
 
-// An object may be back a little later than its call has ended.
+// An object may be returned a little after its call has ended, so the pool keeps one spare.
 TEST(Pool, HasOneMoreThanAreInUse) {
   for (const int used : {1, 2, 4, 8, 16, 100}) {
     Thing::made = 0;
@@ -67,8 +67,8 @@ TEST(Pool, KeepsAFewHundred) {
   EXPECT_EQ(Thing::there, 0);
 }
 
-// Threads that are descheduled in the middle make nobody take new memory: there are never many more objects than
-// threads have at a time.
+// A thread that is descheduled inside the pool does not make other threads allocate: there are never many more objects
+// than the threads use at a time.
 TEST(Pool, IsSharedByThreads) {
   constexpr int threads = 8, each = 3, times = 20'000;
   Thing::made = 0;

@@ -1,4 +1,4 @@
-// Another process: whether it lives, and whether it runs.
+// Checks if another process lives, and if it runs.
 #include "transports/core/process.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(ProcessTest, AStoppedProcessLivesButDoesNotRun) {
     while (true) ::pause();
   const Descriptor death = process_descriptor(child);
   EXPECT_TRUE(process_lives(child, death.fd()));
-  EXPECT_TRUE(process_runs(child));  // one that sleeps counts
+  EXPECT_TRUE(process_runs(child));  // a sleeping process counts as running
 
   int status = 0;
   ::kill(child, SIGSTOP);
@@ -31,7 +31,7 @@ TEST(ProcessTest, AStoppedProcessLivesButDoesNotRun) {
   ::kill(child, SIGKILL);
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_FALSE(process_runs(child));  // its number is still taken
+  EXPECT_FALSE(process_runs(child));  // it is dead, but not waited for
   ::waitpid(child, &status, 0);
   EXPECT_FALSE(process_runs(child));
   EXPECT_FALSE(process_lives(child, death.fd()));
@@ -47,7 +47,7 @@ TEST(ProcessTest, TheStartTellsAProcessFromALaterOneOfItsNumber) {
   EXPECT_GT(own, 0u);
   EXPECT_EQ(process_start(::getpid()), own);
   EXPECT_LE(process_start(1), own);
-  ASSERT_EQ(::prctl(PR_SET_NAME, "a (b) 1 2"), 0);  // which /proc shows between parentheses
+  ASSERT_EQ(::prctl(PR_SET_NAME, "a (b) 1 2"), 0);  // /proc shows this name between parentheses
   EXPECT_EQ(process_start(::getpid()), own);
   EXPECT_EQ(process_start(0), 0u);
 }

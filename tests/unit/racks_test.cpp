@@ -1,4 +1,4 @@
-// Hosts in racks, and racks in pods: every algorithm that knows of hosts in the simulator, and what crosses racks.
+// Hosts in racks, racks in pods: every algorithm that uses the hosts, in the simulator, and what it sends across racks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ namespace {
 
 using Numbers = std::vector<int>;
 
-/// Ranks on hosts, and hosts in racks, those in pods.
+/// The placement of ranks on hosts, of hosts in racks, and of racks in pods.
 struct Site {
-  Numbers host;                // of each rank
-  std::vector<Numbers> above;  // of each rank
+  Numbers host;                // the host of each rank
+  std::vector<Numbers> above;  // the rack of each rank, then its pod
 };
 
-/// racks[h] is the rack of host h, pods[r] the pod of rack r.
+/// racks[h] is the rack of host h, and pods[r] the pod of rack r.
 Site site(const Numbers& host, const Numbers& racks, const Numbers& pods = {}) {
   Site made{host, {{}}};
   for (const int one : host) made.above[0].push_back(racks[static_cast<std::size_t>(one)]);
@@ -91,7 +91,7 @@ bool all_equal(const Hosts& hosts) {
   return hosts.is_cartesian() && (hosts.above() == nullptr || all_equal(*hosts.above()));
 }
 
-/// Empty, or what went wrong.
+/// Returns what went wrong; empty if nothing did.
 std::string play(const Algorithm& algorithm, const Trial& trial) {
   const Outcome played = simulate(trial, algorithm.plan);
   const std::string where = "count " + std::to_string(trial.count) + ", root " + std::to_string(trial.root) + ", way " +
@@ -191,7 +191,7 @@ TEST(AcrossRacks, ABroadcastEntersEveryRackOnce) {
       const Outcome outcome = played(Kind::broadcast, name, hosts);
       EXPECT_EQ(outcome.rack_messages, 3u) << name;
       EXPECT_EQ(outcome.racks.total, 3u * 2400u) << name;
-      EXPECT_EQ(outcome.crossing_messages, 11u) << name;  // and every host
+      EXPECT_EQ(outcome.crossing_messages, 11u) << name;  // one for each other host
     }
   EXPECT_EQ(played(Kind::broadcast, "hierarchical_chain", apart()).racks.most, 2400u);
 }
@@ -221,7 +221,7 @@ TEST(AcrossRacks, AnAllreduceSendsLessThanOneThatDoesNotKnowThem) {
   const std::vector<Numbers> racks = std::exchange(unknown.above, {});
   const Algorithm& flat = *find_algorithm(Kind::allreduce, "hierarchical");
   Trial trial = trial_of(flat, unknown, 2400);
-  trial.above = racks;  // are counted, and not planned with
+  trial.above = racks;  // crossings are counted, but plans do not use racks
   const Hosts hosts(unknown.host, trial.size);
   const Outcome outcome = simulate(trial, [&](const Shape& s) {
     Shape without = s;

@@ -1,4 +1,4 @@
-// Lists of ranks in messages.
+// Lists of ranks, as text in messages.
 #include "transports/core/ranges.hpp"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ constexpr std::array all_ops = {Op::sum,  Op::avg, Op::prod, Op::min,       Op::
 
 template <class T>
 constexpr bool is_float = !std::is_integral_v<T>;
-// What an element is computed in.
+// The type in which an element is computed.
 template <class T>
 using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -44,7 +44,7 @@ template <class T>
 T from_bits(std::uint64_t bits) {
   T value;
   std::memcpy(static_cast<void*>(&value), &bits,
-              sizeof(T));  // little endian, as the machines are that the tests run on
+              sizeof(T));  // assumes little endian
   return value;
 }
 
@@ -65,7 +65,7 @@ T reference_integer(Op op, T a, T b) {
   }
 }
 
-// float results go through double, which is exact or rounds innocuously; double is taken as it is.
+// float results are computed in double, which is exact or rounds to the same float; double is computed in double.
 template <class C>
 C reference_computed(Op op, C a, C b, double divisor) {
   const double x = a, y = b;
@@ -122,7 +122,7 @@ std::vector<T> special_values() {
   }
 }
 
-// Every pair of special values, then random ones: half of them any bits, half of them near one another.
+// Every pair of special values, then random values: half of them of any bits, half of similar magnitude.
 template <class T>
 void fill(std::vector<T>& a, std::vector<T>& b) {
   const std::vector<T> special = special_values<T>();
@@ -193,7 +193,7 @@ TYPED_TEST(ReduceTest, TheOrderOfTheOperandsDoesNotMatter) {
   }
 }
 
-// `into` apart, the same as `with`, the same as `received`; at odd addresses; nothing beside `into` is touched.
+// `into` is separate, or equals `with` or `received`; addresses are odd; no byte outside `into` may change.
 TYPED_TEST(ReduceTest, AnyLengthAddressAndAliasing) {
   using T = TypeParam;
   constexpr std::size_t room = 128;
@@ -204,7 +204,7 @@ TYPED_TEST(ReduceTest, AnyLengthAddressAndAliasing) {
       for (std::size_t count = 0; count <= 70; ++count) {
         const std::size_t bytes = count * sizeof(T);
         for (int alias = 0; alias < 3; ++alias) {
-          const std::size_t shift = count % 4;  // off the element's alignment
+          const std::size_t shift = count % 4;  // not aligned to the element
           std::vector<std::byte> x(bytes + 64, std::byte{0x5a}), y = x, z = x;
           std::memcpy(x.data() + shift, a.data(), bytes);
           std::memcpy(y.data() + shift + 1, b.data(), bytes);
@@ -294,7 +294,7 @@ TEST(ReduceIntegersTest, Wrap) {
 
 // ---- The 16-bit types.
 
-// The value of a binary format with `mantissa` bits, from its definition.
+// Returns the value of a binary format with `mantissa` bits, by its definition.
 double value_of(std::uint16_t bits, int mantissa, int bias) {
   const int exponent = (bits & 0x7fff) >> mantissa;
   const int fraction = bits & ((1 << mantissa) - 1);
@@ -332,7 +332,7 @@ TYPED_TEST(HalfTest, EveryValueWidensAndComesBack) {
   }
 }
 
-// Between neighbours: the midpoint goes to the even one, a hair off it to the nearer.
+// The midpoint of two neighbours rounds to the even one; a value next to it rounds to the nearer one.
 TYPED_TEST(HalfTest, RoundsToNearestEven) {
   for (int bits = 0; bits + 1 < this->infinity; ++bits) {
     const auto below = this->make(bits), above = this->make(bits + 1);
@@ -364,7 +364,7 @@ TYPED_TEST(HalfTest, EveryValueSurvivesTheKernels) {
   }
 }
 
-// Products of every value reach each rounding case, into and through the subnormals.
+// The products reach every case of rounding, including results that are subnormal or zero.
 TYPED_TEST(HalfTest, EveryValueTimesSomeRoundsAsTheReference) {
   std::vector<TypeParam> values(65536), times(65536), result(65536);
   for (int bits = 0; bits < 65536; ++bits) values[static_cast<std::size_t>(bits)] = this->make(bits);

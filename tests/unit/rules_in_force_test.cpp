@@ -1,5 +1,5 @@
-// The user's rules in a job: refused on every rank where they name what a backend does not have, and passed over, not
-// in silence, where the backend cannot be used.
+// A user's rules in a job: they are refused on every rank if they name an algorithm that a backend does not have, and
+// are skipped with a warning if the backend cannot be used.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(RulesInForce, AreRefusedByACall) {
 
 TEST(RulesInForce, TellOnceThatABackendCannotBeUsed) {
   Settings settings = with_rules("allreduce: ..=instant");
-  settings.net = "100gbit";  // which no backend of a library goes with
+  settings.net = "100gbit";  // with this setting no library's backend can be used
   std::mutex mutex;
   std::vector<std::string> warnings;
   set_log_handler([&](LogLevel level, std::string_view text) {

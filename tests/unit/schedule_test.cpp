@@ -1,4 +1,4 @@
-// Schedules: what round() keeps, composition, relabelling, the last folds, and how they print.
+// Schedules: contents of round(), composition, other rank numbers, the last folds, and their text.
 #include "collectives/plan/schedule.hpp"
 
 #include <gtest/gtest.h>

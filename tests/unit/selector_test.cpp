@@ -1,4 +1,4 @@
-// Rules that choose backends and algorithms: their text, their order, and what is chosen where a rule's target cannot.
+// Rules that choose backends and algorithms: their text, their order, and the choice if a target cannot make the call.
 #include "collectives/route/selector.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::vector<Rule> parsed(std::string_view text, std::span<const std::string> bac
   return parse_rules(text, "here", {backends, standard});
 }
 
-// A backend that can do allreduces by two algorithms, and nothing else.
+// A backend that can make allreduces by two algorithms, and nothing else.
 class Foreign final : public Backend {
  public:
   std::string_view name() const noexcept override { return "gloo"; }
@@ -47,7 +47,7 @@ struct NobodyListens final : TransportListener {
   void control(int, ConstBytes) override {}
 };
 
-// A communicator of `size` ranks as the selector sees it.
+// The selector's view of a communicator of `size` ranks.
 class World {
  public:
   explicit World(int size, bool foreign = false) {
@@ -305,7 +305,7 @@ TEST(Selector, NamesTheBackendsThatARuleWantsForSuchACommunicator) {
 }
 
 TEST(Selector, ARuleWhoseAlgorithmDoesNotFitIsPassedOver) {
-  const Selector selector = selector_of("allgather: ..=recursive_doubling, ..=linear");  // powers of two only
+  const Selector selector = selector_of("allgather: ..=recursive_doubling, ..=linear");  // first: powers of two only
   EXPECT_EQ(chosen(selector, {.kind = Kind::allgather, .bytes = 8, .size = 4}), "recursive_doubling");
   EXPECT_EQ(chosen(selector, {.kind = Kind::allgather, .bytes = 8, .size = 3}), "linear");
 }

@@ -126,7 +126,7 @@ TEST(Quorum, KnowsWhichPushesWait) {
     return found;
   };
   played.push(rule, {1}, {.worker = 0, .steps = 5});
-  played.push(rule, {1}, {.worker = 0, .steps = 3});  // for the round after
+  played.push(rule, {1}, {.worker = 0, .steps = 3});  // belongs to the next round
   EXPECT_THAT(waiting("mean"), ElementsAre(std::pair(0, 5u), std::pair(0, 3u)));
   EXPECT_THAT(waiting("add"), IsEmpty());
   played.part(0);

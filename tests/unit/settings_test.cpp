@@ -1,4 +1,4 @@
-// The settings table: parsing, ranges, the environment, near names.
+// The settings table: parsing, ranges, the environment, suggestions for wrong names.
 #include "tutti/settings.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-// Sets an environment variable for the length of a test.
+// Sets an environment variable until the end of a scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
@@ -93,7 +93,7 @@ TEST(SettingsTest, ValueTextIsShort) {
   EXPECT_EQ(text_of(settings, "log"), "warn");
 }
 
-// In a build without that provider, too.
+// Also works in a build without that provider.
 TEST(SettingsTest, AProvidersSettingIsOneAsAnyOther) {
   const Settings defaults;
   EXPECT_EQ(defaults.of(shm_dir), "/dev/shm");
@@ -117,7 +117,7 @@ TEST(SettingsTest, AProvidersSettingIsOneAsAnyOther) {
   EXPECT_EQ(refusal("mpi_min_byte", "1"), "there is no setting 'mpi_min_byte': did you mean 'mpi_min_bytes'?");
 }
 
-// What rank 0 gives to the others.
+// The settings for which all ranks use rank 0's values.
 TEST(SettingsTest, SomeMustAgree) {
   std::set<std::string_view> agreed;
   for (const SettingInfo& row : setting_table())
@@ -168,7 +168,7 @@ TEST(SettingsTest, ReadsTheEnvironment) {
   const Settings settings = Settings::from_environment();
   EXPECT_EQ(settings.timeout, 12);
   EXPECT_EQ(settings.lane_bytes, 64 << 10);
-  EXPECT_EQ(settings.transport, Settings().transport);  // empty is as good as unset
+  EXPECT_EQ(settings.transport, Settings().transport);  // an empty variable counts as unset
   EXPECT_EQ(settings.sources.at("timeout"), "environment");
   EXPECT_FALSE(settings.sources.contains("transport"));
 }

@@ -1,4 +1,4 @@
-// Shaped links: how they are written, their arithmetic, and a transport behind them, by a clock that tests turn.
+// Shaped (rate-limited) links: their text, their arithmetic, and a transport behind them, with a clock that tests set.
 #include <poll.h>
 
 #include <chrono>
@@ -63,7 +63,7 @@ Left left(OutgoingLink& link, LinkTime now) {
 }
 
 TEST(paced_link, lets_messages_to_one_peer_leave_one_after_the_other) {
-  OutgoingLink link(8e6);  // 1 byte in 1 us
+  OutgoingLink link(8e6);  // 1 byte takes 1 us
   EXPECT_EQ(link.next(), std::nullopt);
   link.push(1, 10, 1000, 5ms);
   link.push(1, 11, 500, 5ms);
@@ -81,9 +81,9 @@ TEST(paced_link, shares_the_rate_equally_among_peers) {
   link.push(1, 10, 1000, 0ms);
   link.push(2, 20, 1000, 0ms);
   link.push(3, 30, 200, 0ms);
-  // All three at a third until 0.6 ms; then two with 800 each at a half, until 2.2 ms.
+  // Until 0.6 ms three messages have a third of the rate each; then two with 800 bytes each have a half, until 2.2 ms.
   EXPECT_EQ(left(link, 600us), (Left{{30, 600us}}));
-  link.push(3, 31, 100, 1ms);  // the others have 600 left
+  link.push(3, 31, 100, 1ms);  // messages 10 and 20 have 600 bytes left
   EXPECT_EQ(left(link, 10ms), (Left{{31, 1300us}, {10, 2300us}, {20, 2300us}}));
 }
 
@@ -111,7 +111,7 @@ TEST(paced_link, takes_in_from_all_peers_together_at_the_rate) {
   EXPECT_EQ(link.take(500, 15ms), 15ms);
 }
 
-/// Ranks behind links of 1 byte a microsecond and 100 us, whose clock stands still until it is turned.
+/// Ranks behind links of 1 byte per microsecond and a latency of 100 us. The clock moves only when at() sets it.
 class ShapedRanks {
  public:
   explicit ShapedRanks(int size) : ranks(size, MemoryNet::unlimited) {
@@ -194,7 +194,7 @@ TEST(shaped, ends_what_it_holds_back_when_its_group_is_cancelled) {
   for (const int rank : {0, 1}) ranks[rank].cancel(1, Status(why));
   EXPECT_EQ(sent.status.code(), Code::aborted);
   EXPECT_EQ(waiting.status.code(), Code::aborted);
-  shaped.at(600us);  // the link is free at 400 us: 100 us for the bytes, 100 us on the way
+  shaped.at(600us);  // free from 400 us on: 100 us for the bytes, then 100 us of latency
   EXPECT_TRUE(kept.ok() && got.ok());
   EXPECT_EQ(other, small);
 }

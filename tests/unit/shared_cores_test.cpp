@@ -1,4 +1,4 @@
-// The model where ranks outnumber the processors: replays, estimates beside them, and what is chosen.
+// The model if there are more ranks than processors: replays, estimates beside them, and the choice of an algorithm.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace tutti::model {
 namespace {
 
-// Four ranks on two processors: each sends one message and receives one.
+// Four ranks share two processors; each sends one message and receives one.
 TEST(Replay, SharesTheProcessorsOfAHost) {
   Network network = plain();
   network[Level::within] = {1 * us, 0, 2 * us};
@@ -23,7 +23,7 @@ TEST(Replay, SharesTheProcessorsOfAHost) {
   EXPECT_NEAR(replay(call, network).seconds, 3 * 5 * us, 1e-12);
 }
 
-// A machine of two processors that plays 16 hosts.
+// A machine with two processors stands for 16 hosts.
 TEST(Replay, SharesTheProcessorsOfAMachineThatPlaysManyHosts) {
   const Network network = parse_network("between 27us 24M 12us, cores 0.125");
   const Hosts hosts = blocks(16, 1);
@@ -49,7 +49,7 @@ TEST(Estimate, IsNearTheReplayWhereProcessorsAreShared) {
       }
 }
 
-// Where each message takes a processor from others, those of all ranks together count.
+// If each message takes processor time from other ranks, the total number of messages matters.
 TEST(Choice, HasFewMessagesWhereProcessorsAreShared) {
   const Hosts hosts = blocks(16, 1);
   const Shape shape{.size = 16, .count = 2, .hosts = &hosts};
@@ -61,7 +61,7 @@ TEST(Choice, HasFewMessagesWhereProcessorsAreShared) {
   EXPECT_GE(messages("between 27us 24M 12us"), 64u) << "in few rounds";
 }
 
-// Only some ranks are asked, and these must not all have one place in a tree or a host.
+// The estimate looks at some ranks only, which must not all have the same position in a tree or host.
 TEST(Estimate, KnowsTheWorkOfManyRanks) {
   const Network network = parse_network("within 0.3us 10G 5us, between 5us 10G 5us, cores 0.0625");
   for (const int count : {256, 1000, 1024})

@@ -91,9 +91,9 @@ TEST(ShmFolds, GoToEveryPlace) {
       {{cached, -1}, {streaming, -1}},
       {{streaming, -1}, {streaming, -1}, {streaming, -1}},
       {{streaming, -1}, {cached, -1}},
-      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // zero-copy, with all ranks in place, and with one
+      {{streaming, 0}, {streaming, 1}, {streaming, 2}},  // zero-copy: all ranks in place, and one rank in place
       {{streaming, 0}, {streaming, -1}, {streaming, -1}},
-      {{cached, 1}, {streaming, 0}},  // rounds, with two ranks in place and not, and with more in place
+      {{cached, 1}, {streaming, 0}},  // rounds: two ranks, in place and not, and more in place
       {{cached, 1}, {streaming, -1}},
       {{cached, -1}, {streaming, 0}},
   };

@@ -1,4 +1,4 @@
-// Rooms for larger calls: kept while they are few, taken from those that are idle, given back when nobody needs them.
+// Rooms (shared buffers for larger calls): kept while they are few, taken from idle owners, freed when none needs them.
 #include "transports/shm/rooms.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class ShmRooms : public ::testing::Test {
   std::shared_ptr<Arena> arena_ =
       std::make_shared<Arena>(Descriptor(::dup(segment_.fd())), segment_.layout().arena_at(0),
                               std::make_shared<const Arenas>(segment_.fd(), segment_.layout(), 0), 0);
-  const std::size_t first_ = arena_->take(page_bytes());  // where a directory is; no room begins there
+  const std::size_t first_ = arena_->take(page_bytes());  // a directory's page; no room begins there
   const std::size_t empty_ = blocks();
   std::deque<Group> groups_;
 

@@ -1,4 +1,4 @@
-// The layout of the segment: nothing overlaps, and what is taken at once and by a pair's first bytes is as stated.
+// The layout of the segment: nothing overlaps, and the memory used at first and for a pair's first bytes is as stated.
 #include "transports/shm/segment.hpp"
 
 #include <gtest/gtest.h>
@@ -100,8 +100,8 @@ TEST(ShmSegment, RefusesAHeaderWhoseSumsGoRound) {
     }
   };
   EXPECT_TRUE(maps(page_bytes(), 0));
-  EXPECT_FALSE(maps(std::uint64_t{1} << 63, 0));                            // two of them are 0
-  EXPECT_FALSE(maps(page_bytes(), (std::uint64_t{1} << 63) + (2u << 20)));  // and of these 4 MiB
+  EXPECT_FALSE(maps(std::uint64_t{1} << 63, 0));                            // two such sizes overflow to 0
+  EXPECT_FALSE(maps(page_bytes(), (std::uint64_t{1} << 63) + (2u << 20)));  // two overflow to 4 MiB
 }
 
 TEST(ShmSegment, NoRankThatIsNoneHasLeft) {

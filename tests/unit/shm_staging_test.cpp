@@ -1,4 +1,4 @@
-// When shm stages with non-temporal stores: by the measured cost of the two ways.
+// When shm stages with non-temporal stores: by the measured cost of both kinds of stores.
 #include "transports/shm/staging.hpp"
 
 #include <gtest/gtest.h>
@@ -42,9 +42,9 @@ TEST(ShmStaging, ComesBackWhenTheCoresAreNearAgain) {
 
 TEST(ShmStaging, OnePieceThatTookLongSaysNothing) {
   StagingWay way;
-  streamed_of(way, 1, 50);  // as with page faults
+  streamed_of(way, 1, 50);  // as slow as with page faults
   EXPECT_EQ(streamed_of(way, 100, near), 0);
-  streamed_of(way, StagingWay::often, 500);  // as with preemption
+  streamed_of(way, StagingWay::often, 500);  // as slow as with preemption
   EXPECT_EQ(streamed_of(way, 100, near), 0);
 }
 

@@ -62,7 +62,7 @@ TEST(ShmRounds, AreFewerOfVastCalls) {
       }
 }
 
-// In the world communicator, whose slots are larger. Other communicators, and more ranks, have the usual pieces.
+// The world communicator has larger slots, and so larger pieces. Others, and more ranks, have the usual pieces.
 TEST(ShmRounds, ManyRanksHaveLargerPiecesOfWhatIsNotFolded) {
   for (const Kind kind : {Kind::scatter, Kind::alltoall})
     for (int size = 2; size <= most_ranks; ++size) {

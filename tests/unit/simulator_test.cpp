@@ -1,4 +1,4 @@
-// The simulator finds what is wrong: plans broken in one way each, and the defect that it names.
+// The simulator detects defects: each plan is broken in one way, and the test names the expected defect.
 #include "tests/support/simulator.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 constexpr int everyone = -1;
 
-/// The plan of a good algorithm, damaged on one rank or on all of them.
+/// Returns the plan of a correct algorithm, damaged on one rank or on all ranks.
 template <typename Damage>
 Plan damaged(Kind kind, std::string_view name, int where, Damage damage) {
   const Algorithm* algorithm = find_algorithm(kind, name);
@@ -233,7 +233,7 @@ TEST(Simulator, AnInputThatIsWrittenTo) {
   EXPECT_THAT(defect({.kind = Kind::reduce, .size = 3, .count = 8}, plan), HasSubstr("rank 1 has written to in[0]"));
 }
 
-/// Right out of place, and equal on both ranks; but rank 0 folds into `out` while it still sends `in`.
+/// Correct out of place, and equal on both ranks. But rank 0 folds into `out` while it still sends `in`.
 Schedule fold_while_sending(const Shape& s) {
   const Range all{0, s.count};
   Schedule one;
@@ -246,7 +246,7 @@ Schedule fold_while_sending(const Shape& s) {
   return one;
 }
 
-/// Right out of place; but rank 0 receives into `out` before it has used `in`.
+/// Correct out of place. But rank 0 receives into `out` before it has used `in`.
 Schedule use_in_too_late(const Shape& s) {
   const Range all{0, s.count};
   Schedule one;

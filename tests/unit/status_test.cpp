@@ -47,7 +47,7 @@ TEST(StatusTest, SayCutsWhatIsTooLong) {
   EXPECT_EQ(std::strlen(cause.text), sizeof(cause.text) - 1);
   cause.say("short");
   EXPECT_STREQ(cause.text, "short");
-  for (std::size_t i = 5; i < sizeof(cause.text); ++i) ASSERT_EQ(cause.text[i], '\0') << i;  // nothing of the old text
+  for (std::size_t i = 5; i < sizeof(cause.text); ++i) ASSERT_EQ(cause.text[i], '\0') << i;  // the old text is erased
   cause.say("");
   EXPECT_STREQ(cause.text, "");
 }
@@ -136,7 +136,7 @@ TEST_F(LogTest, AHandlerTakesTheLines) {
   EXPECT_EQ(written(LogLevel::warn, "again"), "tutti warning: again\n");
 }
 
-// The handler is changed while others log: each line goes to one of them, or to stderr.
+// The handler is changed while other threads log: each line goes to one of the handlers, or to stderr.
 TEST_F(LogTest, AHandlerIsChangedUnderWay) {
   std::atomic<int> told{0};
   std::atomic<bool> over{false};

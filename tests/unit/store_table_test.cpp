@@ -1,4 +1,4 @@
-// The table of the TCP store's server: what clients may ask that its own client never does.
+// The table of the TCP store's server: requests that its own client never sends, but other clients may.
 #include "collectives/bootstrap/store_table.hpp"
 
 #include <gtest/gtest.h>

@@ -78,7 +78,7 @@ void cancel_in_every_state(const StreamLimits& limits, MemoryNet::Placed placed 
         }
 }
 
-// Limits with which announcements carry the beginning of larger messages.
+// Limits with which the announcement of a larger message carries its beginning.
 constexpr StreamLimits with_beginnings{4000, 20'000, 3000, 9000};
 
 TEST(stream_failures, cancel_in_every_state_keeps_the_stream_intact) { cancel_in_every_state({}); }
@@ -200,7 +200,7 @@ TEST(stream_failures, what_a_dead_rank_had_sent_is_read_before_it_is_dropped) {
   Block first(10'000), second(10'000), third(10'000);
   Outcome& posted = ranks.recv(1, 0, tag(1), first);
   for (const std::uint32_t i : {1u, 2u}) ranks.send(0, 1, tag(i), out);
-  ranks[1].spread(death_of(0));  // before it has read from the stream
+  ranks[1].spread(death_of(0));  // rank 1 has not read the stream yet
   Outcome& waiting = ranks.recv(1, 0, tag(2), second);
   Outcome& never = ranks.recv(1, 0, tag(3), third);
   while (ranks[1].progress()) continue;

@@ -1,4 +1,4 @@
-// Texts: what is told comes back, and what ranks have in common is kept once.
+// Texts: the texts are unchanged, and what ranks have in common is stored once.
 #include "tutti/provider/texts.hpp"
 
 #include <gtest/gtest.h>
@@ -44,13 +44,13 @@ TEST(Texts, RefusesOtherBytes) {
   for (std::size_t length = 0; length < good.size(); ++length)
     EXPECT_THROW(static_cast<void>(Texts::parse(good.substr(0, length))), Error) << length;
   EXPECT_THROW(static_cast<void>(Texts::parse(good + "x")), Error);
-  EXPECT_THROW(static_cast<void>(Texts::parse("\x01\x01s\x01\x01\x01o")), Error);  // a shared text that is not there
-  EXPECT_THROW(static_cast<void>(Texts::parse(std::string(12, '\xff'))), Error);   // a number without an end
-  EXPECT_THROW(static_cast<void>(Texts::parse("\xff\xff\xff\xff\x0f")), Error);    // four billion texts
+  EXPECT_THROW(static_cast<void>(Texts::parse("\x01\x01s\x01\x01\x01o")), Error);  // refers to a missing shared text
+  EXPECT_THROW(static_cast<void>(Texts::parse(std::string(12, '\xff'))), Error);   // a number that does not end
+  EXPECT_THROW(static_cast<void>(Texts::parse("\xff\xff\xff\xff\x0f")), Error);    // a count of four billion texts
 }
 
-// A job of eight ranks on each host, with what tcp tells: 22 bytes of its own, and an eighth of what its
-// host has.
+// A job with eight ranks per host and the texts of tcp: 22 bytes for each rank, and a text that the ranks of a host
+// share.
 TEST(Texts, MemoryGrowsAsTheRanks) {
   for (const int ranks : {64, 1024, 8192, 65536}) {
     Texts texts;

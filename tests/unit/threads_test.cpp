@@ -1,4 +1,4 @@
-// A thread that the system refuses is an Error with the limit.
+// If the system refuses a thread, the Error names the limit.
 #include "tutti/threads.hpp"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ void write(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file) << text << "\n";
 }
 
-// Some threads may have the stacks of earlier ones.
+// Starts many threads, because some may reuse the stacks of earlier ones. Returns the error.
 std::string refusal() {
   try {
     for (int i = 0; i < 50; ++i) start_thread("counts", [] { ::pause(); }).detach();
@@ -70,7 +70,7 @@ TEST(Threads, TheUsersLimitIsNamed) {
   Fleet fleet(1, [](int) {
     const rlimit one{1, 1};
     if (::setrlimit(RLIMIT_NPROC, &one) != 0 || ::setresuid(64321, 64321, 64321) != 0) return std::string("no limit");
-    const auto own = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});  // qemu adds one
+    const auto own = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});  // 2 under qemu
     return std::to_string(own) + " " + refusal();
   });
   const std::string said = fleet.answer(0);
@@ -144,7 +144,7 @@ TEST(Threads, TheControlGroupOfVersionOneIsKnown) {
   const TemporaryFolder root;
   const std::filesystem::path at = root.path();
   write(at / "proc/self/cgroup", "9:memory:/x\n8:pids:/docker/1234\n0::/");
-  write(at / "sys/fs/cgroup/pids/pids.max", "64");  // the container's own group is what is mounted
+  write(at / "sys/fs/cgroup/pids/pids.max", "64");  // a container mounts its own group here
   write(at / "sys/fs/cgroup/pids/pids.current", "64");
   EXPECT_THAT(reached_thread_limit(root.path()), HasSubstr("/sys/fs/cgroup/pids (pids.max), where 64 may be"));
 }

@@ -1,4 +1,4 @@
-// An error that one rank tells others through the store is the same there.
+// An error that a rank sends to others through the store is unchanged there.
 #include "transports/core/told_error.hpp"
 
 #include <gtest/gtest.h>

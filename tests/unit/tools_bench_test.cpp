@@ -1,5 +1,5 @@
-// The benchmark's own parts: sizes and flags, the known results, the loop (ranks are threads here), the formats, axes,
-// and a sweep as words.
+// Parts of the benchmark: sizes and flags, the known results, the loop (ranks are threads here), the formats, axes, and
+// a sweep as words.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -61,7 +61,7 @@ TEST(BenchCases, CountsAreOfTheKindAndSizesDoNotRepeat) {
   request.last = 64;
   std::vector<std::size_t> counts;
   for (const Case& one : cases(request, 4)) counts.push_back(one.count);
-  EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 4}));  // of 16, 32 and 64 bytes
+  EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 4}));  // elements of 16, 32 and 64 bytes in all
   request.kind = Kind::barrier;
   EXPECT_EQ(cases(request, 4).size(), 1u);
 }
@@ -86,14 +86,14 @@ TEST(BenchCases, BusFactors) {
   EXPECT_DOUBLE_EQ((Case{.kind = Kind::broadcast, .ranks = 4}.bus_factor()), 1);
 }
 
-/// Allreduce by sum in f32, between threads, straight from the definition.
+/// Implements allreduce by sum in f32, between threads, by its definition.
 class Threads : public Implementation {
  public:
   struct Shared {
     explicit Shared(int ranks) : meet(ranks), inputs(static_cast<std::size_t>(ranks)) {}
     std::barrier<> meet;
     std::vector<const float*> inputs;
-    std::size_t spoil = 0;  ///< this element + 1 is off by one on rank 1
+    std::size_t spoil = 0;  ///< index + 1 of an element that is wrong on rank 1; 0: none
   };
   Threads(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
   std::string name() const override { return "threads"; }
@@ -137,7 +137,7 @@ std::vector<Row> measure_with_threads(const Request& request, std::size_t spoil)
     });
   threads.clear();
   close(memory.fd);
-  for (std::size_t i = 0; i < rows[0].size(); ++i) {  // all ranks see the same figures
+  for (std::size_t i = 0; i < rows[0].size(); ++i) {  // all ranks have the same figures
     EXPECT_EQ(rows[0][i].out_of_place.median, rows[2][i].out_of_place.median);
     EXPECT_EQ(rows[0][i].out_of_place.wrong, rows[2][i].out_of_place.wrong);
   }
@@ -176,7 +176,7 @@ TEST(BenchLoop, CountsEveryWrongElement) {
   request.warmup = 2;
   EXPECT_EQ(measure_with_threads(request, 17).front().out_of_place.wrong, 6u);  // one in each iteration
   request.touch = false;
-  EXPECT_EQ(measure_with_threads(request, 17).front().out_of_place.wrong, 1u);  // the one that checks
+  EXPECT_EQ(measure_with_threads(request, 17).front().out_of_place.wrong, 1u);  // only in the iteration that checks
   request.check = false;
   EXPECT_EQ(measure_with_threads(request, 17).front().out_of_place.wrong, 0u);
 }
@@ -212,7 +212,7 @@ TEST(BenchPattern, NoticesStaleResultsAndWrongPlaces) {
     const Pattern pattern(what, 1);
     std::vector<std::byte> in(what.in_count() * 4), out(what.out_count() * 4);
     pattern.fill(what, in.data(), out.data(), 1);
-    EXPECT_GT(pattern.wrong(what, in.data(), out.data(), 1), 0u) << collective_name(kind);  // nothing has run
+    EXPECT_GT(pattern.wrong(what, in.data(), out.data(), 1), 0u) << collective_name(kind);  // no call was made
   }
   const Case gather{.kind = Kind::allgather, .dtype = DType::u8, .ranks = 2, .count = 2000};
   std::vector<std::byte> in(2000), out(4000);
@@ -248,7 +248,7 @@ TEST(BenchReport, CsvComesBack) {
   EXPECT_EQ(parse_csv("a,b,f32,8,2,1,2,3,yes,4.5,6\n").at(0).extras, (std::vector<double>{4.5, 6}));
   EXPECT_TRUE(parse_csv("a,b,f32,8,2,1,2,3,yes,4.5,x\n").empty());
   EXPECT_DOUBLE_EQ(lines[0].median_us, 2);
-  EXPECT_FALSE(lines[0].ok);  // wrong in place
+  EXPECT_FALSE(lines[0].ok);  // the result in place is wrong
   EXPECT_EQ(report.wrong(), 3u);
 }
 
@@ -273,7 +273,7 @@ TEST(Axis, RoundNumbersAround) {
   const Axis wide = Axis::of_bandwidths({0.0012, 30});
   EXPECT_DOUBLE_EQ(wide.at(0.001), 0);
   EXPECT_DOUBLE_EQ(wide.at(50), 1);
-  EXPECT_EQ(labels(wide)[1], "");  // 0.002 has a line and no label
+  EXPECT_EQ(labels(wide)[1], "");  // 0.002 has a line, but no label
 }
 
 TEST(Sweep, TravelsAsWords) {
@@ -295,7 +295,7 @@ TEST(Sweep, TravelsAsWords) {
   const Sweep same = parse_sweep(words);
   EXPECT_EQ(words_of(same), words);
   EXPECT_EQ(same.kind, Kind::send);
-  EXPECT_EQ(same.factor, 1.7);  // to the last bit
+  EXPECT_EQ(same.factor, 1.7);  // exactly equal
   EXPECT_EQ(same.seconds, 0.3);
   EXPECT_EQ(same.op.op, Op::premul_sum);
   EXPECT_EQ(same.op.factor, 2.0);

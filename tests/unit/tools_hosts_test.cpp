@@ -1,4 +1,4 @@
-// Lists of hosts, which ranks each gets, the words of a remote start, a job as text.
+// Lists of hosts, the ranks that each host gets, the words of a remote start, a job as text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -276,7 +276,7 @@ TEST(JobText, GrowsByAFewBytesAHost) {
   }
 }
 
-/// Starts all hosts of a branch, as agents do; checks that each is started once, and nobody starts too many.
+/// Starts all hosts of a branch as agents do. Checks that each host is started once, and that no host starts too many.
 void start_all(const Branch& branch, std::size_t most, int level, std::vector<int>& levels) {
   ASSERT_LT(branch.first, levels.size());
   ASSERT_EQ(levels[branch.first], 0);
@@ -326,7 +326,7 @@ TEST(Tree, ThisHostIsALeaf) {
   std::vector<std::size_t> sizes;
   for (const Branch& part : parts) sizes.push_back(part.count);
   EXPECT_THAT(sizes, ElementsAre(1u, 1u, 2u, 2u));
-  EXPECT_EQ(split(0, 6, 2, 2).size(), 3u);  // there is always a way to the others
+  EXPECT_EQ(split(0, 6, 2, 2).size(), 3u);  // at least one branch for the other hosts
 }
 
 class ClaimsTest : public ::testing::Test {
@@ -381,7 +381,7 @@ TEST_F(ClaimsTest, HostsAreBelow) {
   EXPECT_EQ(refusal(0, Say::lost, 5, 1), "");
   EXPECT_EQ(refusal(0, Say::refused, 4, 1), "");
   EXPECT_EQ(refusal(0, Say::refused, 5, 1), "");
-  EXPECT_THAT(refusal(0, Say::lost, 4, 1), HasSubstr("a host"));  // the speaker
+  EXPECT_THAT(refusal(0, Say::lost, 4, 1), HasSubstr("a host"));  // host 4 is the sender itself
   EXPECT_THAT(refusal(0, Say::lost, 5, 2), HasSubstr("a host"));
   EXPECT_THAT(refusal(0, Say::lost, 5, 0), HasSubstr("a host"));
   EXPECT_THAT(refusal(0, Say::lost, 5, INT64_MAX), HasSubstr("a host"));

@@ -1,4 +1,4 @@
-// Whole lines of one rank at a time.
+// Output is written in whole lines of one rank at a time.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ class Lines : public ::testing::Test {
     return text;
   }
 
-  /// As if no more had come for a long time.
+  /// Acts as if nothing had been added for a long time.
   static void wait(RankLines& lines) { lines.flush_if_due(deadline_in(Seconds(3600))); }
 
   Descriptor reading_, writing_;
@@ -75,7 +75,7 @@ TEST_F(Lines, AnIncompleteLineIsShownAndThenKeptForAWhile) {
   EXPECT_NE(b.due(), never);
   a.put("thanks\n");
   EXPECT_EQ(seen(), "thanks\n");
-  b.flush_if_due(Clock::now());  // a's line has ended, so at once
+  b.flush_if_due(Clock::now());  // at once, because a's line has ended
   EXPECT_EQ(seen(), "hello\n");
 }
 
@@ -109,7 +109,7 @@ TEST_F(Lines, ThoseWhoWaitAreNotReadForEver) {
   wait(a);
   EXPECT_FALSE(b.full());
   b.put(std::string(100000, 'x') + "\n");
-  EXPECT_TRUE(b.full());  // its rank now waits, too
+  EXPECT_TRUE(b.full());  // its output is no longer read, so the rank blocks
   wait(b);
   EXPECT_FALSE(b.full());
 }
@@ -121,7 +121,7 @@ TEST(LinesInAFile, AreAlwaysWhole) {
   Sink sink(file.fd());
   RankLines a(sink, ""), b(sink, "");
   a.put("step 1 ... ");
-  EXPECT_EQ(a.due(), never);  // nobody looks
+  EXPECT_EQ(a.due(), never);  // incomplete lines are not shown in a file
   b.put("hello\n");
   a.put("done\n");
   std::string text(100, '\0');

@@ -1,4 +1,4 @@
-// `tutti plan`: counts without playing, the choice, the verdict on a wrong plan, texts and pictures.
+// `tutti plan`: counts without replay, the choice, the verdict on a wrong plan, texts and pictures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// "allreduce --ranks 4" as the command gets it.
+/// Parses a command line such as "allreduce --ranks 4".
 Request request_of(const std::string& line) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < line.size();) {
@@ -90,7 +90,7 @@ TEST(Choice, IsTheFirstOfTheModel) {
 
 TEST(Choice, ReplaysNoMoreThanIsAllowed) {
   const Request request = request_of("allreduce --ranks 16 --lanes 1 --algorithm ring");
-  Row row = row_of(request, *find_algorithm(Kind::allreduce, "ring"));  // 480 messages
+  Row row = row_of(request, *find_algorithm(Kind::allreduce, "ring"));  // has 480 messages
   weigh(row, request, 479);
   EXPECT_FALSE(row.replay);
   EXPECT_THAT(why_not_replayed(row), HasSubstr("480 messages; --whole"));

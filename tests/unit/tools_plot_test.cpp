@@ -1,4 +1,4 @@
-// `tutti plot`: axes with round ticks, what is read of runs, and pictures of little.
+// `tutti plot`: axes with round ticks, what is read from runs, and pictures of few values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

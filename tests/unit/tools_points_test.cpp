@@ -1,4 +1,4 @@
-// What benchmarks/hosts/run asks its program for.
+// The measurements that benchmarks/hosts/run requests from its program.
 #include <gtest/gtest.h>
 
 #include "benchmarks/hosts/points.hpp"
@@ -32,8 +32,8 @@ TEST(Points, WrongWordsAreRefused) {
 }
 
 TEST(Points, WhatWasFarBehindAndWouldTakeLongIsLeftOut) {
-  EXPECT_FALSE(hopeless({1024, 0.039, 0.01}, 1 << 20, 0.5));  // not far enough
-  EXPECT_FALSE(hopeless({1024, 0.001, 0.0001}, 4096, 0.5));   // soon done
+  EXPECT_FALSE(hopeless({1024, 0.039, 0.01}, 1 << 20, 0.5));  // is not far enough behind
+  EXPECT_FALSE(hopeless({1024, 0.001, 0.0001}, 4096, 0.5));   // takes little time
   EXPECT_TRUE(hopeless({1024, 0.001, 0.0001}, 1 << 20, 0.5));
   EXPECT_FALSE(hopeless({}, 1 << 20, 0.5));
 }

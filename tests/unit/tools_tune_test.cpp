@@ -1,4 +1,4 @@
-// From measured times to ranges of sizes.
+// Ranges of sizes, computed from measured times.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -91,7 +91,7 @@ TEST(Tune, DoubtfulIsWhereTheFavouriteIsBeaten) {
 TEST(Tune, BordersLieBetweenSizesOfDifferentCandidates) {
   const std::vector<std::size_t> sizes = {8, 32, 128, 256};
   const std::vector<Range> ranges = {{0, 50, "a"}, {51, 200, "b"}, {201, SIZE_MAX, "a"}};
-  EXPECT_EQ(borders(sizes, ranges), std::vector<std::size_t>{64});  // 128 and 256 are near enough
+  EXPECT_EQ(borders(sizes, ranges), std::vector<std::size_t>{64});  // 128 and 256 differ by a factor of 2 only
   EXPECT_EQ(borders(sizes, std::vector<Range>{{0, SIZE_MAX, "a"}}), std::vector<std::size_t>());
 }
 
@@ -164,12 +164,12 @@ TEST(TunedNetwork, ALinkIsFoundAgainInItsTimes) {
 
 TEST(TunedNetwork, DisturbedTimesStillGiveALink) {
   LinkTimes times = times_of({30e-6, 1e-9, 5e-6});
-  times.large = times.medium / 2;  // less for more bytes
-  times.burst = 1;                 // more for each message than one alone takes
+  times.large = times.medium / 2;  // larger messages take less time
+  times.burst = 1;                 // each message adds more than a single one takes
   const model::Link link = fit_link(times);
   EXPECT_GT(link.per_byte, 0);
   EXPECT_GT(link.latency, 0);
-  EXPECT_NEAR(link.latency, 4e-6, 1e-7);  // of the 40 us that a small message takes
+  EXPECT_NEAR(link.latency, 4e-6, 1e-7);  // a tenth of the 40 us of a small message
   times.burst = 0;
   EXPECT_GT(fit_link(times).overhead, 0);
   EXPECT_NEAR(fit_link(times).latency, 40e-6, 1e-6);

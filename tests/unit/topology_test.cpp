@@ -1,4 +1,4 @@
-// Topology: places of ranks, restricted to groups; hosts counted however ranks alternate.
+// Topology: placement of ranks, for a job and for groups of it; hosts are counted in any order of ranks.
 #include "tutti/topology.hpp"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TEST(Topology, OfAGroupNumbersRanksAndHostsAnew) {
   EXPECT_EQ(group.hosts().count(), 2);
   EXPECT_EQ(listed(group.host()), (std::vector<int>{0, 1, 1}));
   const std::vector<int> last{2};
-  EXPECT_EQ(group.of(last)[0].host, "b");  // of a group of a group
+  EXPECT_EQ(group.of(last)[0].host, "b");  // a group of a group
   EXPECT_FALSE(group.hosts().is_cartesian());
   const std::vector<int> even{0, 1};
   EXPECT_TRUE(job.of(even).hosts().is_cartesian());

@@ -1,4 +1,4 @@
-// Starts of jobs, one after the other, in a store that outlives them. Ranks are threads, each with a client of its own.
+// Turns: starts of jobs, one after another, in a store that outlives them. Ranks are threads, each with its own client.
 #include "tutti/turns.hpp"
 
 #include <gmock/gmock.h>
@@ -19,13 +19,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A store, and clients of it. `tells` says whether it has set_at_end().
+/// A store, by a function that returns clients of it. `tells`: true if it has set_at_end().
 struct Place {
   std::function<std::shared_ptr<Store>()> client;
   bool tells = true;
 };
 
-Place own() {  // as a program's own store
+Place own() {  // a store of the program's own
   return {[store = make_local_store()] { return store; }, false};
 }
 Place folder() {
@@ -38,16 +38,16 @@ Place served() {
           true};
 }
 
-/// A rank's view of the store, which is watched. What is set and waited for at once counts as one request.
+/// A rank's client of the store, which records requests. Setting and waiting at once counts as one request.
 class WatchedStore final : public testing::CountingStore {
  public:
   explicit WatchedStore(std::shared_ptr<Store> inner) : CountingStore(std::move(inner), false) {}
   int count() const { return static_cast<int>(requests); }
-  /// True once it has waited for rank 0, in a turn or for the next one.
+  /// True once the rank has waited for rank 0, in a turn or for the next turn.
   bool waits() const { return waits_; }
-  /// How long it may wait for the next turn.
+  /// The time that the rank may wait for the next turn.
   Seconds limit() const { return limit_; }
-  /// As where the process is killed when it has opened a turn and waits for the others there.
+  /// Simulates that the process is killed while it waits for the others in a turn that it has opened.
   void end_in_wait() { ends_ = true; }
 
   std::string wait_unless(std::string_view key, std::string_view unless, Deadline until) override {
@@ -69,7 +69,7 @@ class WatchedStore final : public testing::CountingStore {
 
 class Turns : public ::testing::TestWithParam<Place (*)()> {
  protected:
-  /// Joins as one rank and exchanges ranks with all others. Returns what went wrong.
+  /// Joins as one rank, and exchanges the rank with all others. Returns what went wrong.
   std::string join(int rank, int size, double patience = 60, const std::string& job = "") {
     return join(place_.client(), rank, size, patience, job);
   }
@@ -103,7 +103,7 @@ class Turns : public ::testing::TestWithParam<Place (*)()> {
     return said;
   }
 
-  /// Starts all ranks of 3 in an order: each only once the one before waits, and rank 0 last.
+  /// Starts 3 ranks, each once the previous one waits, and rank 0 last.
   std::vector<std::string> start_with_0_last() {
     std::vector<std::string> said(3);
     std::vector<std::thread> threads;
@@ -138,7 +138,7 @@ TEST_P(Turns, AfterAStartInWhichARankDidNotCome) {
   EXPECT_THAT(start({0, 1, 2}, 3), ElementsAre("", "", ""));
 }
 
-// Rank 1 finds its seat in the old turn free, and rank 2 finds it taken.
+// In the old turn, the seat of rank 1 is free, and the seat of rank 2 is taken.
 TEST_P(Turns, WhoComesFirstWaitsForTheNewTurn) {
   start({0, 2}, 3, 0.3);
   EXPECT_THAT(start_with_0_last(), ElementsAre("", "", ""));
@@ -150,7 +150,7 @@ TEST_P(Turns, ATurnInWhichTheSeatWasTakenIsNotOnesOwn) {
   std::string said;
   std::thread first([&] { said = join(client, 2, 3); });
   EXPECT_TRUE(testing::comes_true([&] { return client->waits(); }));
-  EXPECT_GT(client->limit(), Seconds(30));  // of 60, though the turn has failed
+  EXPECT_GT(client->limit(), Seconds(30));  // of 60 s, although the turn has failed
   EXPECT_THAT(start({0, 1}, 3), ElementsAre("", ""));
   first.join();
   EXPECT_EQ(said, "");
@@ -204,7 +204,7 @@ TEST_P(Turns, WhatALauncherTells) {
   EXPECT_THAT(start({0, 1}, 2), ElementsAre("", "")) << "a job of another size";
 }
 
-// The second rank 0 ends the turn of the first, which says what to do.
+// The second rank 0 ends the turn of the first one, whose error says what to do.
 TEST_P(Turns, TwoJobsAtOnce) {
   std::string first, second, value;
   std::thread one([&] { first = join(0, 2); });
@@ -231,7 +231,7 @@ TEST_P(Turns, TwoJobsAtOnceWithNames) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, Turns, ::testing::Values(own, folder, served));
 
-// Whatever the size of the job and the store's past.
+// The requests depend neither on the size of the job nor on earlier turns in the store.
 TEST(TurnCosts, AFewRequestsOfEachRank) {
   for (const int size : {2, 16}) {
     const auto store = make_local_store();
@@ -246,7 +246,7 @@ TEST(TurnCosts, AFewRequestsOfEachRank) {
       std::vector<std::thread> threads;
       for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&, rank] {
-          // The others come once the turn is open, and so read its number at once.
+          // The other ranks come once the turn is open, so that they find its number in their first request.
           while (rank > 0 && !is_open()) std::this_thread::yield();
           const auto view = join_turn(clients[static_cast<std::size_t>(rank)], {rank, size, "", "by the test", 60},
                                       deadline_in(Seconds(60)));
@@ -254,9 +254,9 @@ TEST(TurnCosts, AFewRequestsOfEachRank) {
         });
       make_prefix_store(store, "tutti//" + std::to_string(size) + "/" + std::to_string(round + 1))->set("go", "");
       for (auto& thread : threads) thread.join();
-      // Rank 0: find, add, set, set_at_end, then set_and_wait and set_once, and the wait; two more end the turn before.
+      // Rank 0: find, add, set, set_at_end, set_and_wait, set_once, the test's wait; two more end the turn before.
       EXPECT_EQ(clients[0]->count(), round == 0 ? 7 : 9);
-      // Others: wait, two finds, set_once, set_at_end, wait, and the wait.
+      // Other ranks: wait, two finds, set_once, set_at_end, wait, and the test's wait.
       for (int rank = 1; rank < size; ++rank) EXPECT_EQ(clients[static_cast<std::size_t>(rank)]->count(), 7) << rank;
     }
   }

@@ -1,4 +1,4 @@
-// The comparison's own parts: ratios within rounds, and the formats.
+// Parts of the comparison: ratios within rounds, and the formats.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -36,12 +36,12 @@ void plot(const Comparison& what, std::FILE* to) { print_plot(plot_of(what), to)
 TEST(Comparison, RatiosAreFormedWithinARound) {
   const Comparison what = example();
   const Spread small = what.ratio(what.all[1], 1024), large = what.ratio(what.all[1], 1 << 20);
-  EXPECT_DOUBLE_EQ(small.median, 1);  // of 3, 1 and a half; the ratio of the medians is another one
+  EXPECT_DOUBLE_EQ(small.median, 1);  // of 3, 1 and 0.5; the ratio of medians differs
   EXPECT_DOUBLE_EQ(small.least, 0.5);
   EXPECT_DOUBLE_EQ(small.most, 3);
   EXPECT_DOUBLE_EQ(large.median, 2);
   EXPECT_DOUBLE_EQ(spread({4, 1, 2, 9}).median, 3);
-  EXPECT_DOUBLE_EQ(what.bus_bandwidth(what.all[1], 1 << 20), (1 << 20) / 200.0 * 1e-3 * 1.5);  // allreduce of 4 ranks
+  EXPECT_DOUBLE_EQ(what.bus_bandwidth(what.all[1], 1 << 20), (1 << 20) / 200.0 * 1e-3 * 1.5);  // allreduce on 4 ranks
 }
 
 Comparison example_of_three() {
@@ -56,7 +56,7 @@ TEST(Comparison, TheBestIsThatOfEachSize) {
   const Best small = what.best(0, 1024), large = what.best(0, 1 << 20);
   EXPECT_EQ(small.peer, &what.all[1]);
   EXPECT_DOUBLE_EQ(small.ratio.median, 1);
-  EXPECT_EQ(large.peer, &what.all[2]);  // by the median of the rounds, though the other one was the fastest once
+  EXPECT_EQ(large.peer, &what.all[2]);  // by the median, although the other peer was the fastest in one round
   EXPECT_DOUBLE_EQ(large.ratio.median, 1.8);
   EXPECT_DOUBLE_EQ(large.ratio.least, 0.9);
   EXPECT_DOUBLE_EQ(large.ratio.most, 3);
@@ -67,7 +67,7 @@ TEST(Comparison, TheBestIsThatOfEachSize) {
   EXPECT_NE(table.find("  1.80 (0.90 to 3.00) other\n"), std::string::npos) << table;
   EXPECT_NE(csv.find(",,,,,other,1.800,0.900,3.000\n"), std::string::npos) << csv;
   EXPECT_NE(json.find("\"ratio\": 1.8"), std::string::npos) << json;
-  EXPECT_EQ(printed(print_table, example()).find("best"), std::string::npos);  // of one peer, it is known
+  EXPECT_EQ(printed(print_table, example()).find("best"), std::string::npos);  // there is one peer
 }
 
 TEST(Comparison, RoundsInWhichTheStateChangedAreLeftOut) {
@@ -75,14 +75,14 @@ TEST(Comparison, RoundsInWhichTheStateChangedAreLeftOut) {
   what.flags = {{50, 60}, {60, 180}, {180, 170}};
   EXPECT_TRUE(what.counts(0) && !what.counts(1) && what.counts(2));
   const Spread small = what.ratio(what.all[1], 1024);
-  EXPECT_DOUBLE_EQ(small.median, 1.75);  // of 3 and a half
+  EXPECT_DOUBLE_EQ(small.median, 1.75);  // of 3 and 0.5
   EXPECT_DOUBLE_EQ(what.time(what.all[0], 1024).median, 2.5);
   std::string text = printed(print_table, what);
   EXPECT_NE(text.find("2 rounds in shuffled order"), std::string::npos) << text;
   EXPECT_NE(text.find("(50 to 180); left out, because the machine's state changed or was another one: round 2\n"),
             std::string::npos)
       << text;
-  what.flag_limit = 100;  // only the first is left, which is less than half of them
+  what.flag_limit = 100;  // leaves one round, less than half, so all count
   EXPECT_TRUE(what.steady(0) && !what.steady(1) && !what.steady(2));
   EXPECT_TRUE(what.counts(0) && what.counts(1) && what.counts(2));
   text = printed(print_table, what);
@@ -95,7 +95,7 @@ TEST(Comparison, WhatElseWasMeasuredHasATableOfItsOwn) {
   for (Series& series : what.all)
     series.extras = {{1024, {{1, 10}, {2, 20}, {6, 60}}}, {1 << 20, {{1, 10}, {1, 10}, {1, 10}}}};
   what.flags = {{50, 60}, {60, 180}, {50, 50}};
-  EXPECT_DOUBLE_EQ(what.extra(what.all[0], 1024, 1).median, 35);  // the second round does not count
+  EXPECT_DOUBLE_EQ(what.extra(what.all[0], 1024, 1).median, 35);  // without the second round
   const std::string table = printed(print_table, what), csv = printed(print_csv, what),
                     json = printed(print_json, what);
   EXPECT_NE(table.find("time  waiting_cpu_pct       all_out_us\n"), std::string::npos) << table;

@@ -1,4 +1,4 @@
-// What a call that nobody joins says when its deadline has passed.
+// The error of a call that other ranks never make, after its deadline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(Watchdog, NamesThoseInTheSameStateTogether) {
   });
 }
 
-// In a larger group ranks ask those that they exchange with, and the answer goes back along the chain.
+// In a larger group a rank asks the ranks with which it exchanges messages, and the answer comes back along the chain.
 TEST(Watchdog, FollowsTheChainToTheLateRank) {
   constexpr int ranks = 24, late = 17;
   for (const char* const algorithm : {"ring", "recursive_doubling"}) {

@@ -1,4 +1,4 @@
-// Lanes that go different ways: kept apart, counted, and shared out so that everybody has equally much to do.
+// Lanes that take different paths ("ways"): kept apart, counted, and distributed so that all ranks have equal work.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,7 +18,7 @@ Hosts hosts_of_equal_size(int count, int ranks) {
   return Hosts(host, count * ranks);
 }
 
-/// Messages to other hosts by rank, in the lanes that go these ways.
+/// Returns the number of messages to other hosts by rank, in lanes that take these paths.
 std::map<int, int> crossings(const Algorithm& algorithm, const Hosts& hosts, int root, std::vector<int> ways) {
   std::map<int, int> messages;
   const int size = static_cast<int>(hosts.host().size());
@@ -63,7 +63,7 @@ TEST(Ways, AreAllCounted) {
   EXPECT_EQ(found.tally.elements, sum.elements);
 }
 
-// The trees' reason: what forwards in one of them is a leaf of the other.
+// The reason for two trees: a rank that forwards in one of them is a leaf of the other.
 TEST(DoubleTree, NobodyForwardsInBothTrees) {
   for (int size = 2; size <= 70; ++size) {
     const Hosts hosts = hosts_of_equal_size(size, 1);

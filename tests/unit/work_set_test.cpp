@@ -42,7 +42,7 @@ TEST(WorkSet, ReportsEachOfManyOnceWhenItEnds) {
         world.recv(Buffer(&go, 1), 0, others).wait();
         world.send(ConstBuffer(&round, 1), 0, round * 7 % others).wait();
       }
-      world.barrier().wait();  // a rank that leaves ends what waits for it
+      world.barrier().wait();  // leaving earlier would fail the others' receives
       return;
     }
     WorkSet works;
@@ -65,7 +65,7 @@ TEST(WorkSet, ReportsEachOfManyOnceWhenItEnds) {
   });
 }
 
-// A context of its own for each of several jobs in one process: all of them are driven.
+// Each of several jobs in one process has its own context, and all of them must make progress.
 TEST(WorkSet, WaitsForSeveralJobs) {
   run_ranks(2, test_settings("inproc"), [&](Communicator& first) {
     run_ranks(1, test_settings("inproc"), [&](Communicator& second) {

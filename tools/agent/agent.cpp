@@ -201,7 +201,7 @@ void Agent::take_signals() {
   bool children = false;
   while (const auto signal = signals_.next()) {
     children |= *signal == SIGCHLD;
-    // A signal to the agent is meant for the ranks; the launcher handles a terminal's signals.
+    // These signals are meant for the ranks, which get them here; signals from a terminal are handled by the launcher.
     if ((*signal == SIGTERM || *signal == SIGHUP || *signal == SIGQUIT) && own_) own_->signal(*signal);
   }
   if (children && own_) reap();

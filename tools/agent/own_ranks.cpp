@@ -95,7 +95,7 @@ void OwnRanks::tell_stops() {
 void OwnRanks::reaped(pid_t pid, int status) {
   const auto end = processes_.reaped(pid, status);
   if (!end) return;
-  for (const int i : {0, 1}) forward(*stream_of(2 * end->rank + i));  // its output precedes its end
+  for (const int i : {0, 1}) forward(*stream_of(2 * end->rank + i));  // the rank's output must be sent before its end
   channel_.queue({Say::ended, end->rank, end->status, {}});
 }
 

@@ -33,7 +33,7 @@ class OwnRanks {
   /// watch() appends the descriptors to poll for. serve() handles these entries after poll().
   void watch(std::vector<pollfd>& entries) const;
   void serve(std::span<const pollfd> entries);
-  /// The time when tell_stops() should be called: it then has stopped ranks to report.
+  /// The time when tell_stops() should be called, because it can then report ranks that a signal has stopped.
   Deadline next_look() const { return processes_.next_look(); }
   void tell_stops();
   /// Handles `status`, which waitpid() returned for `pid`.

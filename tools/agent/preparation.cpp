@@ -22,9 +22,9 @@ namespace {
 
 constexpr Seconds longest_attempt(4);
 
-/// Returns the first of the launcher's addresses at which this host reaches the store; empty if there is none. Each
-/// round doubles the time of an attempt, from 0.25 s plus 1 ms per rank up to 4 s. An attempt at an unreachable address
-/// takes all of its time and cannot be interrupted.
+/// Returns the first of the launcher's addresses at which this host reaches the store; empty if there is none. Tries
+/// all addresses in turn, again and again. The time for one attempt is 0.25 s plus 1 ms per rank at first, and doubles
+/// up to 4 s. An attempt at an unreachable address takes all of its time and cannot be interrupted.
 std::string find_store(const Job& job, const std::function<bool()>& gone) {
   const Deadline until = deadline_in(Seconds(0.8 * job.start_patience));
   const std::string& secret = job.variables.at("TUTTI_SECRET");

@@ -1,4 +1,4 @@
-// The shared board: a memfd with a barrier, two shared values, and each rank's process and column of stamps.
+// The shared board: a memfd with a barrier, two shared values, and each rank's process and time stamps.
 #include "tools/bench/board.hpp"
 
 #include <fcntl.h>
@@ -25,8 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int spins = 1000;                               // turns before the first yield
-constexpr auto spinning = std::chrono::milliseconds(50);  // spent yielding; without faults, ranks differ by less
+constexpr int spins = 1000;                               // number of polls before the first yield
+constexpr auto spinning = std::chrono::milliseconds(50);  // time of yielding before sleep; no healthy rank is later
 constexpr timespec nap = {0, 10'000'000};                 // sleep between two checks whether the other ranks live
 
 struct Head {

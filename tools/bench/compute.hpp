@@ -10,7 +10,7 @@ namespace tutti::bench {
 class Compute {
  public:
   explicit Compute(bool idle);
-  /// In nanoseconds on an otherwise idle core.
+  /// Sets the time that the computation takes on an otherwise idle core.
   void set_length(double nanoseconds) noexcept { nanoseconds_ = nanoseconds; }
   double length() const noexcept { return nanoseconds_; }
   void operator()() const;

@@ -64,7 +64,7 @@ Row measure_late(Implementation& implementation, Trials& trials, const Sweep& sw
   if (implementation.ranks() < 2) throw Error(Code::invalid, "one rank cannot be late: -np 2");
   const bool late = implementation.rank() == implementation.ranks() - 1;
   (void)trials.calls(std::max(1, sweep.warmup));
-  // a value that never is the board's minimum or maximum
+  // never the minimum over all ranks of `entered`; negated, never the maximum of `left`
   constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max() / 4;
   std::vector<Stamp> own, all, burnt;
   for (int i = 0; i < (sweep.iterations > 0 ? sweep.iterations : late_calls); ++i) {

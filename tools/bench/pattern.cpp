@@ -1,4 +1,4 @@
-// Contents with a known result.
+// Buffer contents for which the result of the collective is known.
 #include "tools/bench/pattern.hpp"
 
 #include <algorithm>

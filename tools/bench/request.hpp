@@ -15,17 +15,17 @@ struct Request : Sweep {
   std::string algorithm;
   std::string memory = "ordinary";  ///< memory of tutti's buffers; "allocated": from communicator.allocate()
   std::string device = "cpu";       ///< device of tutti's buffers; "cuda": the rank's GPU
-  std::vector<std::string> versus;  ///< NAME or NAME:VARIANT
+  std::vector<std::string> versus;  ///< the libraries to compare with: NAME or NAME:VARIANT
   std::vector<std::string> peers;   ///< --peer: NAME=MPICXX,MPIEXEC[,VARIABLE=VALUE...]
   std::string variants;             ///< path of a file with further settings of peers
   std::string csv_file, json_file, svg_file;
   bool plot = false, verbose = false;
   bool list_peers = false;  ///< list the peers and measure nothing
   int rounds = 5;
-  double flag_limit = 0;  ///< a flag from core to core may take so many nanoseconds in a round; 0: no limit
+  double flag_limit = 0;  ///< discard rounds in which a core sees another core's write after more ns; 0: none
   Settings settings;
 
-  /// Returns true if this process is no rank, but starts and compares several rounds.
+  /// Returns true if this process is not a rank: it starts jobs that measure several libraries, and compares these.
   bool compares() const noexcept {
     return !versus.empty() || !peers.empty() || !variants.empty() || plot || !csv_file.empty() || !json_file.empty() ||
            !svg_file.empty();

@@ -1,4 +1,4 @@
-// The sizes of a sweep, and a sweep as words.
+// The sizes of a sweep, and the conversion of a sweep to words (key=value) and back.
 #include "tools/bench/sweep.hpp"
 
 #include <algorithm>

@@ -19,8 +19,8 @@ struct Sweep {
   DType dtype = DType::f32;
   Reduction op = sum;
   int root = 0;
-  int iterations = 0;  ///< iterations per size; 0: as `seconds` says
-  double seconds = 0;  ///< about so long per size, 1 iteration or more; 0: 0.1 s, 20 iterations or more
+  int iterations = 0;  ///< iterations per size; 0: as many as take `seconds`
+  double seconds = 0;  ///< time per size, at least one iteration; 0: 0.1 s, at least 20 iterations
   int warmup = 5;
   bool check = true;
   bool touch = true;         ///< rewrite the inputs and read the outputs between iterations
@@ -51,7 +51,7 @@ struct Case {
 
   std::size_t in_count() const noexcept;   ///< elements of the largest `in` of any rank
   std::size_t out_count() const noexcept;  ///< elements of the largest `out` of any rank
-  std::size_t bytes() const noexcept;      ///< size in bytes of the larger of the two; the size column
+  std::size_t bytes() const noexcept;      ///< bytes of the larger one, in or out; shown as the size
   bool reduces() const noexcept;
   /// Returns bus bandwidth / algorithm bandwidth, as nccl-tests defines it.
   double bus_factor() const noexcept;

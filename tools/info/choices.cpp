@@ -1,4 +1,4 @@
-// Choices: see choices.hpp.
+// Choices: prints which algorithms cost least, for each collective and size.
 #include "tools/info/choices.hpp"
 
 #include <fmt/format.h>

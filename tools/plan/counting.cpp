@@ -13,7 +13,7 @@ using model::Collective;
 using model::Counts;
 using model::Level;
 
-/// A number of lanes with the same schedule.
+/// A number of lanes that have the same schedule. A lane is a part of the buffer with a schedule of its own.
 struct AlikeLanes {
   Shape shape;
   std::size_t number;

@@ -24,7 +24,7 @@ void print_page(const Request& request, const Row& row, const Verdict& verdict, 
 /// Prints a line for each algorithm, with its verdict if `verdicts` is not empty.
 void print_ranking(const Request& request, const Ranking& ranking, std::span<const Verdict> verdicts);
 
-/// Prints the rounds of one rank, or of all, in the request's lane. Throws Error{invalid} if the lane does not exist.
+/// Prints the rounds of one rank, or of all, in lane `request.lane`. Throws Error{invalid} if there is no such lane.
 void print_rounds(const Request& request, const Row& row);
 
 }  // namespace tutti::planning

@@ -144,7 +144,7 @@ class Reader {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Converts levels, one per line with comments, to the form that parse_network() parses.
+  /// Converts a network's levels, written one per line with comments, to the form that parse_network() parses.
   static std::string joined(const std::string& text) {
     std::istringstream lines(text);
     std::string levels;

@@ -1,4 +1,4 @@
-// Request: the values of the flags of `tutti plan`.
+// Request: the values of the flags of `tutti plan`. A lane is a part of the buffer that has a schedule of its own.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,13 @@ struct Request {
   std::string algorithm = "chosen";   ///< a name, "all" or "chosen"
   std::size_t lanes = 0;              ///< number of lanes; 0: as the model chooses
   model::Limits limits;               ///< limits of lanes, from the settings
-  std::optional<int> rank;            ///< whose rounds are printed
-  std::size_t lane = 0;               ///< whose rounds are printed
+  std::optional<int> rank;            ///< the rank whose rounds are printed
+  std::size_t lane = 0;               ///< the lane whose rounds are printed
   bool all_ranks = false;             ///< print the rounds of all ranks
   int steps = 24;                     ///< the largest number of rounds printed of one rank
-  bool check = false, whole = false;  ///< whole: replay and check at any cost
+  bool check = false, whole = false;  ///< whole: simulate and check the call, however long that takes
   std::string sweep;                  ///< what is swept: "bytes", "ranks" or "hosts"; empty: nothing
-  bool by_replay = false;             ///< costs of a sweep come from replays
+  bool by_replay = false;             ///< costs of a sweep come from simulation, not from formulas
   std::string svg_file, json_file;
   std::string rule;  ///< the rule that a job would apply before it chooses by cost; empty: none
   std::string note;  ///< how the request was changed; empty: not at all

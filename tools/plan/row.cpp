@@ -20,7 +20,7 @@ model::Collective call_of(const Request& request, const Algorithm& algorithm, co
       .algorithm = &algorithm, .shape = request.shape, .width = request.width(), .lanes = lanes, .max_lanes = at_once};
 }
 
-/// Returns the call, cut into the lanes of the request, or into those with the least estimate.
+/// Returns the call, cut into as many lanes as the request asks for, or into those with the least estimated time.
 model::Collective cut_call(const Request& request, const Algorithm& algorithm) {
   const Shape& shape = request.shape;
   const std::size_t width = request.width();

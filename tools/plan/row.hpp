@@ -1,4 +1,4 @@
-// Row: one algorithm for the planned call, with its results.
+// Row: one algorithm for the planned call, with its results. A replay simulates all messages on a model of the network.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 namespace tutti::planning {
 namespace {
 
-constexpr std::size_t most_swept = 1'000'000;  // messages replayed for one value; takes seconds
+constexpr std::size_t most_swept = 1'000'000;  // the most messages replayed for one value, which takes seconds
 
 std::vector<std::size_t> values_of(const Request& request) {
   std::vector<std::size_t> values;

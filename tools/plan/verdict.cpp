@@ -14,7 +14,7 @@ constexpr int most_unasked_ranks = 1024;
 constexpr std::size_t most_unasked_messages = 100'000;
 constexpr std::size_t most_elements = std::size_t{32} << 20;  // in the buffers of all ranks together, 8 bytes each
 
-/// Returns the elements in the buffers of all ranks, for each element of a block or buffer.
+/// Returns how many elements the buffers of all ranks have for each element of the call's block or buffer.
 std::size_t elements_of_all(const Request& request) {
   const auto ranks = static_cast<std::size_t>(request.shape.size);
   const std::size_t in = blocks_in(request.kind, request.shape.size),

@@ -17,9 +17,9 @@ namespace tutti::tools {
 
 /// The hosts of job.hosts that are to be started.
 struct Below {
-  std::size_t first = 0;      ///< place of job.hosts.front() in the order of the tree
-  std::vector<Branch> parts;  ///< the branches, in ascending order of places
-  std::size_t leaves = 0;     ///< how many of the parts are this host by other names; they need no remote start
+  std::size_t first = 0;      ///< index of job.hosts.front() in the tree's order of all hosts (tree.hpp)
+  std::vector<Branch> parts;  ///< the branches, in the tree's order
+  std::size_t leaves = 0;     ///< how many of the parts are this host under other names; they need no remote start
 };
 
 class Branches {
@@ -45,7 +45,7 @@ class Branches {
   Deadline next_look() const;
   /// Reads and writes without blocking, sends heartbeats, and detects lost branches. Calls `up` with frames about ranks
   /// and hosts that Claims has accepted, and with Say::lost and Say::refused for what it detects itself. Frames ready,
-  /// alive and goodbye stay here.
+  /// alive and goodbye are handled here and not passed to `up`.
   void serve(const Up& up);
   /// Handles waitpid()'s `status` for `pid`. Returns true if `pid` is an agent of this host or a remote start.
   bool reaped(pid_t pid, int status);

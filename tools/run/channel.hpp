@@ -24,7 +24,7 @@ enum class Say : std::uint8_t {
   signal,  ///< number: a signal to send to all ranks
   input,   ///< text: data for rank 0's stdin; empty: end of file
   taken,   ///< subject: stream; number: bytes of the stream that were written, or -1 if its reader has gone
-  end,     ///< the ranks of all hosts have ended: kill what they left behind, send the remaining output, then goodbye
+  end,     ///< all ranks of the job have ended: kill what they left, send the remaining output, then goodbye
   // sent by the agent
   ready,     ///< the program and the store were found on its host and on all hosts below
   refused,   ///< subject: host; number: exit code; text: why the ranks cannot be started there

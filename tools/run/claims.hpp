@@ -1,5 +1,5 @@
-// Claims: checks what the agents below report. The other side of a channel may be no agent, or a broken one. Frames
-// that pass the check are possible for ranks that exist and for what was reported before.
+// Claims: checks what the agents below report. The other side of a channel may be no agent, or a broken one. A frame
+// passes the check if it names ranks and hosts of that branch and can follow what was reported before.
 #pragma once
 
 #include <cstddef>

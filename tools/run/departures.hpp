@@ -17,10 +17,10 @@ class Departures {
   Departures(std::string store, std::string secret, std::string job, int ranks)
       : url_(std::move(store)), secret_(std::move(secret)), job_(std::move(job)), ranks_(ranks) {}
 
-  /// Records in the store that `rank` has ended; `how` is a clause that names it. Ranks that wait for it learn of this.
-  /// Blocks for a moment.
+  /// Records in the store that `rank` has ended; `how` is a clause that names the rank. Ranks that wait for this rank
+  /// then stop waiting. Blocks for a moment.
   void tell(int rank, const std::string& how);
-  /// The time for try_again(), if the store has not answered in time; `never` if all is told or the store has gone.
+  /// The time for try_again(), if the store has not answered; `never` if nothing is left to tell or the store has gone.
   Deadline next_try() const noexcept { return next_try_; }
   void try_again() noexcept;
 

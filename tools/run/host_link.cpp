@@ -116,7 +116,7 @@ void HostLink::watch() {
   const std::uint32_t error = errors_ && !errors_ended_ && !error_.full() ? EPOLLIN : 0u;
   if (channel_) waits_.watch(channel_->fd(), std::exchange(channel_events_, talk), talk, tag_);
   if (errors_) waits_.watch(errors_.fd(), std::exchange(error_events_, error), error, tag_ + 1);
-  if (errors_ended_) errors_.reset();  // after its removal from the set
+  if (errors_ended_) errors_.reset();  // closed only now, because waits_.watch() must remove it before
 }
 
 void HostLink::serve(std::uint32_t events) {
@@ -150,7 +150,7 @@ void HostLink::keep_alive(double silence) {
   channel_->say({Say::alive, 0, 0, {}});
 }
 
-/// Returns the time in which the branch has to become ready. Hosts below start after this one; each gets as long.
+/// Returns the time in which the branch has to become ready: more if it has several levels, which start in turn.
 Seconds HostLink::until_ready(double start_patience) const noexcept {
   return Seconds(start_patience * (levels_ == 1 ? 1 : levels_ + 1));
 }

@@ -25,9 +25,9 @@ std::string own_program();
 /// Holds two descriptors: a socket that is stdin and stdout of the remote start command, and a pipe from its stderr.
 class HostLink {
  public:
-  /// `levels` is height() of the branch: the number of consecutive starts that bring it up. `waits` is the set that the
-  /// process waits with. In it the channel has the tag 2 `index`, and stderr the next tag. Both references must outlive
-  /// this object.
+  /// `levels` is height() of the branch: the number of consecutive starts that bring it up. `waits` is the epoll set
+  /// with which this process waits. There the channel has the tag 2 * `index`, and stderr the next tag. Both references
+  /// must outlive this object.
   HostLink(const Branch& branch, int levels, Sink& error, Readiness& waits, std::size_t index)
       : branch_(branch), levels_(levels), error_(error), waits_(waits), tag_(2 * index) {}
 

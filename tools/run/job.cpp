@@ -25,7 +25,7 @@ namespace tutti::tools {
 namespace {
 
 constexpr Seconds from_term_to_kill(1);
-constexpr Seconds patience(1);  // for a reader that reads nothing, after the job is told to end
+constexpr Seconds patience(1);  // how long a reader may read nothing after the job is told to end
 
 int exit_code_of(const Ended& end) {
   if (!end.lost.empty()) return exit_host_lost;
@@ -183,7 +183,7 @@ void Session::take_signals() {
   }
 }
 
-/// Begins to end the job. A batch system sends SIGTERM only once, so ranks that ignore it end as after a failure.
+/// Begins to end the job. A batch system sends SIGTERM only once, so ranks that ignore it are killed after a while.
 void Session::end_by(int signal) {
   if (stage_ != Stage::running) return;
   ended_by_ = signal;
@@ -304,7 +304,7 @@ void Session::drain() {
 void Session::summarise() {
   if (!first_failure_ || (job_.keep_going && stage_ == Stage::running)) return;
   const bool told = !limit_passed_ && !at(*first_failure_).ended_by_us;
-  // key: true if we ended the rank; how it ended
+  // key: true if the launcher ended the rank, and how the rank ended; value: the ranks
   std::map<std::pair<bool, std::pair<int, std::string>>, std::vector<int>> ways;
   for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
     const Rank& rank = at(i);

@@ -36,7 +36,7 @@ struct Job {
   // Used with several hosts.
   std::vector<Host>
       hosts;  ///< empty: this process starts all ranks on this host; for an agent: its own host, and those below
-  std::size_t place = 0;     ///< place of hosts.front() in the tree's order (tree.hpp); 0 for the launcher
+  std::size_t place = 0;     ///< index of hosts.front() in the tree's order of all hosts; 0 for the launcher
   int fan_out = 32;          ///< the largest number of hosts that the launcher, or an agent, starts itself
   std::string remote_start;  ///< the command that starts a program on a host
   std::string remote_tutti;  ///< path of `tutti` on the other hosts; empty: the same as on this host

@@ -30,8 +30,8 @@ class Processes {
   /// Reaps children without blocking. Returns the ranks that have ended. Only for a process without other children.
   std::vector<Ended> reap();
   /// Kills the processes that ranks have left behind: members of their process groups, and processes with the mark.
-  /// `others` are children of this process that are no ranks. This process adopts orphaned descendants (see Signals),
-  /// so it searches for them only if it has further children.
+  /// `others` are children of this process that are not ranks. This process adopts orphaned descendants (see Signals),
+  /// so it searches for marked processes only if it has children besides the guard and `others`.
   void finish(const std::vector<pid_t>& others = {});
   /// The guard of the ranks and of other processes that this process starts.
   Guard& guard() { return guard_; }

@@ -11,16 +11,16 @@
 namespace tutti::tools {
 namespace {
 
-// Seconds that an incomplete line is kept before it is shown: on a terminal, and in a pipe (in a file it is kept until
-// its end); and seconds that other streams then wait for its end.
+// An incomplete line is shown after `for_eyes` seconds on a terminal, after `for_programs` in a pipe, and never in a
+// file before the stream ends. Other streams then wait at most `to_be_ended` seconds for the line's end.
 constexpr Seconds for_eyes(0.2), for_programs(0.5), to_be_ended(2);
 
 }  // namespace
 
 std::string rank_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
 
-/// Returns the end of the line that continues at `from`; npos if it has not arrived. After a carriage return the rest
-/// may still be missing, since a newline may follow.
+/// Returns the end of the line that continues at `from`; npos if it has not arrived. If a carriage return is the last
+/// character, the end has not arrived, since a newline may follow.
 std::size_t RankLines::line_end(std::size_t from) const noexcept {
   if (!sink_.is_terminal()) {
     const std::size_t newline = pending_.find('\n', from);

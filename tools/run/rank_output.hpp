@@ -11,8 +11,8 @@
 namespace tutti::tools {
 
 /// One stream of one rank. Complete lines go to the sink at once. An incomplete line goes to the sink when its stream
-/// ends, when it is longer than `longest`, or when nothing has been added to it for a moment; the last only if the sink
-/// is no file, since somebody may wait for a prompt or a progress bar. Other streams then wait a short time for the
+/// ends, or when it is longer than `longest`. If the sink is not a file, it also goes there when nothing has been added
+/// for a moment, since somebody may wait for a prompt or a progress bar. Other streams then wait a short time for the
 /// line's end; the first that writes afterwards begins a new line. On a terminal a carriage return ends a line, too.
 class RankLines {
  public:

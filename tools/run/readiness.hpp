@@ -1,4 +1,4 @@
-// Readiness: finds the descriptors that can be read or written; the cost depends on their number, not on that of all.
+// Readiness: finds the descriptors that are ready, at a cost that depends on their number, not on how many are watched.
 #pragma once
 
 #include <sys/epoll.h>
@@ -10,15 +10,15 @@
 
 namespace tutti::tools {
 
-/// An epoll set. Its own descriptor is readable while any of those in it is ready.
+/// An epoll set. Its own descriptor is readable while any descriptor in the set is ready.
 class Readiness {
  public:
   /// Throws Error{resource}.
   Readiness();
 
   int fd() const noexcept { return set_.fd(); }
-  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT); it was watched for `before`. 0 means that it is not watched at all,
-  /// not even for its end. ready() returns `tag` for it. Call it with `events` 0 before the descriptor is closed.
+  /// Watches `fd` for `events` (EPOLLIN, EPOLLOUT); until now it was watched for `before`. 0 means not at all, not even
+  /// for its end. ready() returns `tag` for it. Call this with `events` 0 before the descriptor is closed.
   void watch(int fd, std::uint32_t before, std::uint32_t events, std::uint64_t tag);
 
   struct Ready {

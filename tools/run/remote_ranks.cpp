@@ -22,12 +22,12 @@
 namespace tutti::tools {
 namespace {
 
-constexpr Seconds for_other_stops(1);  // time to collect stops of the same moment, which other agents report
+constexpr Seconds for_other_stops(1);  // how long to wait for other agents' reports of simultaneous stops
 
 /// Stdout or stderr of one rank, as it arrives from its agent.
 struct Stream {
   RankLines lines;
-  std::string backlog;  ///< at most a window: the agent waits for Say::taken before it sends more
+  std::string backlog;  ///< at most stream_window bytes: the agent waits for Say::taken before it sends more
   bool ended = false;   ///< no more output will arrive
 };
 

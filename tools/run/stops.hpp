@@ -21,7 +21,7 @@ class Stops {
   void stopped(int rank, int signal);
   /// Records that the rank runs again, or has ended.
   void over(int rank) { since_.erase(rank); }
-  /// Records that a signal is sent to all ranks. After SIGTSTP stops are requested, until SIGCONT.
+  /// Records that a signal is sent to all ranks. From SIGTSTP to SIGCONT, stops count as intended by the user.
   void sent(int signal);
 
   /// Returns the ranks that have been stopped for two seconds, each once.
@@ -40,7 +40,7 @@ class Stops {
   bool asked_for_ = false;     ///< the launcher is stopped too
 };
 
-/// Reports a stopped rank to the user. `whereabouts` is such as "pid 17". `others_run`: other ranks run, and wait.
+/// Reports a stopped rank to the user. `whereabouts`: "pid 17", for example. `others_run`: true if other ranks run.
 void say_stopped(Sink& sink, int rank, const std::string& whereabouts, int signal, bool others_run);
 
 }  // namespace tutti::tools

@@ -5,10 +5,10 @@
 // others with the same remote start command, and so on. Every process has at most N children, and a host is
 // ceil(log_N(hosts)) remote starts away, as in the tree spawn of rsh launchers.
 //
-// Hosts have an order, in which a branch is a range: first the host of its agent, then the hosts below. So an agent,
-// the hosts that are lost with it, and the way to a rank are two numbers each, and a process needs to know only its own
-// branch of the tree. The launcher's own host comes first, as a leaf, because other hosts cannot start anything on it
-// without the remote start command.
+// Hosts have an order, in which a branch is a range: first the host of its agent, then the hosts below. So two numbers
+// are enough to name a branch, for example the hosts that are lost with an agent, and a process needs to know only its
+// own branch of the tree. The launcher's own host comes first, as a leaf, because other hosts cannot start anything on
+// it without the remote start command.
 //
 // An agent with hosts below it acts as a launcher for them: both use Branches, which holds the connections and checks
 // the frames from them. Frames about a rank travel up unchanged. Frames to a rank go down the branch that has the rank.

@@ -147,7 +147,7 @@ std::string text_of(const Exchange& exchange, int ranks) {
                      bytes_text(exchange.bytes()), sent, exchange.every);
 }
 
-/// Returns a note that the figures do not account for a codec or for pairs; empty if there is none of these.
+/// Returns a note that the figures do not account for a codec or for exchanges in pairs; empty if neither is used.
 std::string compression_note(const Config& config) {
   const engine::Axes axes = engine::axes_of(config);
   std::string note;

@@ -16,7 +16,7 @@ void check_parallelism(engine::Config config, int ranks);
 /// does.
 std::string dry_run(engine::Config config, int ranks, const std::string& link);
 
-/// Returns lines for people: the strategy's axes, bytes and memory by formula. Creates the network but does not train.
+/// Returns lines for people: the strategy's options, bytes and memory by formula. Creates the network, trains nothing.
 std::string explain_strategy(engine::Config config, int ranks);
 
 }  // namespace tutti::tools

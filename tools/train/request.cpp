@@ -26,8 +26,8 @@ std::vector<fs::path> config_folders() {
   return {self.parent_path().parent_path() / "share" / "tutti" / "configs"};
 }
 
-/// Applies words key=value. Also applies, as in mpi_learn, a model's file and lists of files for training and
-/// validation; returns true if the words are such files.
+/// Applies words key=value. Words may also be files, as in mpi_learn: a model's file, and lists of files for training
+/// and for validation. Returns true if they are such files.
 bool take_words(engine::Config& config, const std::vector<std::string>& words) {
   std::vector<std::string> files;
   for (const std::string& word : words) {

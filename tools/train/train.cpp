@@ -74,7 +74,7 @@ std::vector<std::string> without_ranks(const std::vector<std::string>& arguments
   return rest;
 }
 
-/// Returns the environment's settings; a `net` that is not empty replaces theirs.
+/// Returns the settings from the environment. If `net` is not empty, it replaces the setting `net`.
 tutti::Settings settings_of(const std::string& net) {
   tutti::Settings settings = tutti::Settings::from_environment();
   if (!net.empty()) settings.set("net", net, "flag");
@@ -179,7 +179,7 @@ int finish(const Job& job, const engine::TrainResult& result, const std::string&
   return code_of(job, result, differ);
 }
 
-/// Reports a failure. Several ranks notice the death of a master; only one of them reports it.
+/// Reports a failure. If a master (a rank that keeps parameters) dies, several ranks notice, and only one reports it.
 void tell_of_failure(const Job& job, const engine::Roles& roles, const Error& error, int rank) {
   const bool is_masters = engine::keeps_parameters(roles, error.culprit());
   const bool has_groups = !roles.submasters.empty();

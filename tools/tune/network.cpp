@@ -27,7 +27,7 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 double since(Clock::time_point begin) { return Seconds(Clock::now() - begin).count(); }
 
-// Disturbances on a shared machine only lengthen a time, so a low one counts: the least of up to eight.
+// Disturbances on a shared machine only lengthen a time, so the lower eighth counts: of up to eight times, the least.
 double lower_eighth_of(std::vector<double> values) {
   std::ranges::sort(values);
   return values[(values.size() - 1) / 8];
@@ -106,7 +106,7 @@ LinkTimes lead(Pair& pair) {
   times.burst_messages = burst_messages;
   const double burst = pair.time({3, burst_messages, little});
   times.burst = pair.time({Pair::repeats(burst, 200), burst_messages, little}) - times.small;
-  // A smaller size if a mebibyte takes long, so that a slow link does not take minutes.
+  // Uses a smaller size if a mebibyte takes long, so that a slow link does not take minutes.
   times.medium_bytes = pair.time({2, 1, mebibyte / 4}) > for_one_figure ? mebibyte / 4 : mebibyte;
   times.large_bytes = 4 * times.medium_bytes;
   for (const auto& [bytes, to] : {std::pair{times.medium_bytes, &times.medium}, {times.large_bytes, &times.large}}) {

@@ -31,13 +31,13 @@ inline constexpr std::size_t small_bytes = 8;
 model::Link fit_link(const LinkTimes& times) noexcept;
 
 /// Returns the link for ranks that share processors, where each message keeps a processor busy for `busy` seconds at
-/// either end. A message takes as long as before, but the time in which a rank sleeps and is woken counts as latency.
+/// either end. The time of a message stays the same: what is not overhead counts as latency, such as sleep and wake-up.
 model::Link with_overhead(model::Link link, double busy) noexcept;
 
 /// Core numbers below 1024.
 using CoreSet = std::bitset<1024>;
 
-/// Where a process of a job runs: the machine, and the host. A machine may play several hosts.
+/// Where a process of a job runs: the machine, and the host. One machine may stand for several hosts (containers).
 struct Place {
   std::uint64_t machine = 0;
   int host = 0;
@@ -48,7 +48,7 @@ struct Place {
 /// ranks than cores.
 double cores_of_hosts(std::span<const Place> ranks);
 
-/// The levels that could be measured.
+/// The levels of the network (within hosts, between hosts, between racks) that could be measured.
 struct MeasuredNetwork {
   std::optional<model::Link> within, between, beyond;
   double fold_per_byte = 0;  ///< seconds

@@ -32,8 +32,8 @@ class Choice {
     for (std::size_t k = 0; k < sizes_.size(); ++k) insert(k, measure(sizes_[k]));
   }
 
-  /// Measures again the sizes at which the favourite is beaten, and keeps the shorter times: disturbances only lengthen
-  /// them.
+  /// Measures again the sizes at which the best candidate overall is beaten, and keeps the shorter times, because
+  /// disturbances only lengthen times.
   void measure_doubtful() {
     const std::vector<std::size_t> again = tuner_.as_on_the_first(doubtful(curves_, sizes_.size(), tolerance));
     budget_.more(again.size());

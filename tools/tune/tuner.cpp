@@ -53,8 +53,8 @@ std::vector<std::string> Tuner::candidates(Kind kind) const {
   for (const std::string& backend : backends_) {
     const Provider& provider = *find_provider(backend, ranks_.settings()).provider;
     for (const std::string_view one : provider.algorithms(kind))
-      // A backend that comes with a transport chooses its algorithm itself, also by the kind of buffer. A rule must not
-      // choose.
+      // Only a backend without a transport of its own gets rules that name its algorithm. Other backends choose their
+      // algorithm themselves, partly by the kind of buffer.
       if (provider.make_backend != nullptr || one.empty())
         names.push_back(backend + (one.empty() ? "" : "/" + std::string(one)));
   }

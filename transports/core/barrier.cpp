@@ -17,7 +17,7 @@ void detail::full_barrier() noexcept { std::atomic_thread_fence(std::memory_orde
 
 void heavy_barrier() noexcept {
   detail::full_barrier();
-  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);  // if refused, no process relies on it here
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);  // if refused, light_barrier() is a full one
 }
 
 }  // namespace tutti

@@ -11,7 +11,7 @@
 namespace tutti {
 
 namespace detail {
-/// Whether heavy_barrier() covers this process; registers it at the first call.
+/// True if heavy_barrier() covers this process; the first call registers the process.
 bool reached_by_heavy_barriers() noexcept;
 void full_barrier() noexcept;
 }  // namespace detail

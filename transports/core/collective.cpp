@@ -50,7 +50,7 @@ struct Block {
   std::size_t count = 0;
 };
 
-// The block of the buffer that every rank has.
+// Dtype and count of a block of the buffer that all ranks have: of `out` if only the root sends, usually of `in`.
 Block block_of(const Collective& call, std::size_t size) noexcept {
   switch (call.kind) {
     case Kind::allreduce:

@@ -25,8 +25,8 @@ inline void copy(std::byte* into, const std::byte* from, std::size_t bytes) noex
   }
 }
 
-/// memcpy() of data that another core has written into memory private to this one. Uses vector loads on AMD, where rep
-/// movsb reads such lines slowly.
+/// memcpy() of data that another core has written, into memory that only this core uses. Uses vector loads on AMD,
+/// where rep movsb reads such lines slowly.
 inline void fetch(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes < detail::small_copy) {
     if (bytes > 0) std::memcpy(into, from, bytes);

@@ -5,8 +5,8 @@
 
 namespace tutti {
 
-/// The first turn, and the longest one. Turns double, so that a work of another job that is done is noticed after about
-/// the time that the thread has waited already.
+/// The first turn, and the longest one. Each turn is twice as long as the one before, so the end of another job's work
+/// is noticed after about as long as the thread has waited already.
 inline constexpr Seconds first_turn{50e-6}, longest_turn{0.02};
 
 }  // namespace tutti

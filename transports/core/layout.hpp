@@ -7,18 +7,18 @@
 
 namespace tutti {
 
-/// Whether the kind reduces elements of several ranks.
+/// True if the kind reduces elements of several ranks.
 constexpr bool folds(Kind kind) noexcept {
   return kind == Kind::allreduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 
-/// Whether only the root sends, so that `in` is used only there (for broadcast, the root sends its `out`).
+/// True if only the root sends, so that `in` is used only there (for broadcast, the root sends its `out`).
 constexpr bool only_root_gives(Kind kind) noexcept { return kind == Kind::broadcast || kind == Kind::scatter; }
-/// Whether only the root receives, so that `out` is used only there.
+/// True if only the root receives, so that `out` is used only there.
 constexpr bool only_root_takes(Kind kind) noexcept { return kind == Kind::reduce || kind == Kind::gather; }
 constexpr bool has_root(Kind kind) noexcept { return only_root_gives(kind) || only_root_takes(kind); }
 
-/// Whether `in`, or `out`, has one block per rank.
+/// has_blocks_in(): true if `in` has one block per rank. has_blocks_out(): true if `out` has.
 constexpr bool has_blocks_in(Kind kind) noexcept {
   return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::alltoall;
 }
@@ -47,7 +47,7 @@ inline const Device& device_of(const Collective& call) noexcept {
   return call.out.device.kind != Device::Kind::cpu ? call.out.device : call.in.device;
 }
 
-/// Whether the call overwrites blocks of `in` before all ranks have read them.
+/// True if the call overwrites blocks of `in` before all ranks have read them.
 inline bool overwrites_input(const Collective& call) noexcept {
   return call.kind == Kind::alltoall && call.in.data == call.out.data && call.in.count > 0;
 }

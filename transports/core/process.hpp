@@ -20,11 +20,11 @@ std::uint64_t pid_space() noexcept;
 /// The number that the process behind a pidfd has in this PID namespace; 0: it is not visible here, or has ended.
 pid_t process_behind(int descriptor) noexcept;
 
-/// Whether the process is alive, by its pidfd, or by its number if there is none (-1).
+/// True if the process is alive. Checks its pidfd `descriptor`, or its number if there is no pidfd (-1).
 bool process_lives(pid_t number, int descriptor) noexcept;
 
-/// Whether the process is running or runnable: false if it is stopped (SIGSTOP, a debugger), has ended or is not
-/// visible.
+/// True if the process runs, or waits for a core or an event. False if it is stopped (SIGSTOP, a debugger), has ended
+/// or is not visible.
 bool process_runs(pid_t number) noexcept;
 
 /// When the process was started, in clock ticks since the host started; 0: it is not visible. Number, PID namespace and

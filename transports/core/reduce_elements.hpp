@@ -33,7 +33,7 @@ template <class F>
   return as<F>(value == value ? as<Bits>(value) : Bits{} + BitsOf<F>::quiet_nan);
 }
 
-// ---- Operators. Integers are passed as unsigned vectors, except to min and max. `one_nan` says whether a NaN that
+// ---- Operators. Integers are passed as unsigned vectors, except to min and max. `one_nan` is true if a NaN that
 // results from `floats` is canonical already.
 
 struct Sum {

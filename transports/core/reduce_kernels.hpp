@@ -204,7 +204,7 @@ void fold_many(const FoldMany& call) {
   fold(call);
 }
 
-// As fold_many(), for two sources: the compiler knows their number, so the code is faster, but not beside a division.
+// As fold_many(), for two sources. Code with a constant number of sources is faster, except in folds with a divisor.
 template <Folding fold>
 void fold_two(std::byte* into, const std::byte* with, const std::byte* received, std::size_t bytes, double divisor) {
   const std::byte* const sources[] = {with, received};

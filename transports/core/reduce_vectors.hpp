@@ -27,7 +27,7 @@ struct TwoFloats {
   Floats low, high;
 };
 
-// Applies f to the compute type.
+// Applies f to values of the compute type; with TwoFloats, to the low and the high ones.
 template <class F, class... V>
 [[gnu::always_inline]] inline auto each(F f, V... values) {
   return f(values...);

@@ -56,7 +56,7 @@ class FirstReady final : public WorkState {
 
 WorkSet::WorkSet() : shared_(std::make_shared<Shared>()) {}
 WorkSet::~WorkSet() {
-  std::vector<Shared::Job> jobs;  // destroyed here, and not in end(), which is called with the token held
+  std::vector<Shared::Job> jobs;  // end() must not destroy jobs: its caller holds a context's lock
   {
     const std::lock_guard lock(shared_->mutex);
     jobs.swap(shared_->jobs);

@@ -16,7 +16,7 @@ void check(cudaError_t result, const char* what, int device);
 /// The reason why there is no device, as a clause; empty if there is one.
 std::string why_none();
 
-/// Whether the device cannot be used any more after this error.
+/// True if the device cannot be used any more after this error.
 bool is_fatal(cudaError_t error) noexcept;
 /// The text for a fatal error: what happened, and what to do next.
 std::string fatal_text(cudaError_t error, int device);

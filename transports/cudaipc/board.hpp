@@ -28,7 +28,7 @@ class Board {
   static Board open(const Place& place, int ranks);
   Place place() const noexcept;
 
-  /// `pieces`: the number of pieces whose slots this rank has read completely; never decreases.
+  /// `pieces`: the number of pieces (contents of one slot) that this rank has read completely; never decreases.
   void have_read(int own, std::uint64_t pieces) noexcept { line(own).read.store(pieces, std::memory_order_release); }
   std::uint64_t read_by(int rank) const noexcept { return line(rank).read.load(std::memory_order_acquire); }
   /// be_quiet(): tells, after a failure, that this rank does not access other ranks' memory any more.

@@ -30,7 +30,7 @@ bool IpcCall::may_be_read_in_place() const {
 bool IpcCall::in_parts() const noexcept { return call_.kind == Kind::allreduce && bytes_of(0) > little_bytes; }
 
 // The host waits for the caller's stream. If this rank's stream waited instead, it would delay work for other ranks,
-// and gates that wait for that work.
+// and streams that are held until that work is done.
 void IpcCall::begin() { step_ = Step::caller; }
 
 bool IpcCall::advance() {
@@ -258,7 +258,7 @@ void IpcCall::second_half() {
 }
 
 // Other ranks may read a slot after the call has ended (see Room), but the caller's memory only until then. So a call
-// in place ends with one more message.
+// that reads callers' memory directly ends with one more message.
 void IpcCall::end_slice() {
   if (direct_) return tell(News::read);
   if (++slice_ < slices_) return begin_slice();

@@ -5,13 +5,13 @@
 // event that cudaEventQuery() reports as complete is done and visible to work submitted afterwards; the message orders
 // the submission in the other process. So if a rank dies, no stream is left that waits for it.
 //
-// Small calls: each rank copies its data to its slot and sends one message to each other rank, which then reads what it
-// needs. Large calls: each rank first offers its input (a handle and an offset), or says that it cannot be shared. If
-// all inputs can be shared, they are read in place, and the ranks tell each other when they have read; otherwise the
-// data goes through the slots in pieces. In a large allreduce each rank folds one part of the elements. In place, it
-// reads this part of all inputs and writes the result to all outputs: P ranks with N bytes each read P N bytes and
-// write P N bytes in total, which is the minimum. Through the slots, it folds into its own slot, from which the other
-// ranks read the result.
+// Small calls: each rank copies its data to its slot, a buffer that all ranks have opened, and sends one message to
+// each other rank, which then reads what it needs. Large calls: each rank first offers its input (a handle and an
+// offset), or says that it cannot be shared. If all inputs can be shared, they are read in place, and the ranks tell
+// each other when they have read; otherwise the data goes through the slots in pieces. In a large allreduce each rank
+// folds one part of the elements. In place, it reads this part of all inputs and writes the result to all outputs: P
+// ranks with N bytes each read P N bytes and write P N bytes in total, which is the minimum. Through the slots, it
+// folds into its own slot, from which the other ranks read the result.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class IpcCall {
   bool advance();
   /// True if all work of the call is enqueued. Once the stream has then completed, other ranks do not use its memory.
   bool enqueued() const noexcept { return step_ == Step::over; }
-  /// Whether other ranks may write to this call's result.
+  /// True if other ranks may write to this call's result.
   bool lends_result() const noexcept { return lent_ && !enqueued(); }
   std::string where() const;
 

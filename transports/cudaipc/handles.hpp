@@ -86,7 +86,7 @@ class Mappings {
   void enter();
   void leave();
 
-  enum class Then { keep, close };  ///< what happens when the last user drops it
+  enum class Then { keep, close };  ///< what happens to a mapping when its last user drops it
   /// Opens the allocation of `place`, which belongs to the process `owner`, or returns the mapping that was kept. Null
   /// while a mapping at overlapping addresses of the owner is in use or being closed; call again later. Throws Error.
   std::shared_ptr<const Mapping> open(std::uint64_t owner, const Reference& place, Then then = Then::keep);

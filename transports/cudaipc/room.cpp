@@ -52,7 +52,7 @@ struct Room::Facts {
 namespace {
 
 constexpr Seconds patience{0.5};           // time limit of the destructor, for ranks that still read slots
-constexpr char here = '=', refused = '!';  // first character of a rank's card: its data, or the reason why it has none
+constexpr char here = '=', refused = '!';  // begins what a rank publishes: its data, or the reason of its failure
 
 Error cannot(const std::string& why) { return Error(Code::unsupported, why); }
 
@@ -113,7 +113,7 @@ Room::Room(const BackendMeeting& meeting)
   mappings_.enter();
 }
 
-// A process that has exited uses no memory. A rank that has failed writes to the board when it is quiet.
+// A process that has exited uses no memory. A rank that has failed notes on the board that it is quiet.
 bool Room::is_quiet(int peer) const noexcept {
   return peer == rank() || board_.is_quiet(peer) || !processes_[static_cast<std::size_t>(peer)]->lives();
 }

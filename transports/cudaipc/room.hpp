@@ -35,13 +35,13 @@ class PeerMessages {
   std::shared_ptr<Box> box_;
 };
 
-/// Pieces of calls alternate between two slots. A rank writes piece n to its slot after all other ranks have reported
-/// that their piece n - 1 is in their slot. A rank reports this when its stream has reached that point. The stream has
-/// then also read piece n - 2 of all ranks, which piece n overwrites.
+/// Calls pass through two slots in turn, a piece at a time. A rank writes piece n to its slot after all other ranks
+/// have reported that their piece n - 1 is in their slot. A rank reports this when its stream has reached that point.
+/// The stream has then also read piece n - 2 of all ranks, which piece n overwrites.
 class Room {
  public:
   static constexpr std::size_t slot_bytes = 8 << 20;
-  static constexpr std::size_t slots = 2;  // 16 MiB of the 32 MiB allowed per communicator
+  static constexpr std::size_t slots = 2;  // together 16 MiB of device memory; the limit is 32 MiB
 
   /// Collective; blocks. Throws Error{unsupported} if these ranks cannot share memory.
   explicit Room(const BackendMeeting& meeting);
@@ -68,7 +68,7 @@ class Room {
   void have_read(std::uint64_t pieces) noexcept { board_.have_read(rank(), pieces); }
   /// After a failure: tells the other ranks that nothing of this communicator is on this rank's stream any more.
   void be_quiet() noexcept { board_.be_quiet(rank()); }
-  /// Whether no other rank uses this rank's memory any more: all are quiet or have exited.
+  /// True if no other rank uses this rank's memory any more: all others are quiet or have exited.
   bool all_quiet() const noexcept;
 
   Shared& shared() noexcept { return shared_; }

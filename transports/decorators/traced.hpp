@@ -18,7 +18,7 @@ struct TraceEvent {
   std::size_t bytes = 0;
 };
 
-/// Calls `tell` with the token held, from inside the transport's functions; `tell` must not call the transport.
+/// Calls `tell` inside the transport's functions, on the calling thread. `tell` must not call the transport.
 std::unique_ptr<Transport> make_traced(std::unique_ptr<Transport> inner, std::function<void(const TraceEvent&)> tell);
 
 }  // namespace tutti

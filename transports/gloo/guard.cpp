@@ -16,7 +16,7 @@ using Milliseconds = std::chrono::milliseconds;
 // Gloo adds this timeout to the current time; the sum must not overflow. tutti's context enforces deadlines.
 constexpr Milliseconds endless = std::chrono::hours(24 * 365 * 10);
 
-// Keeps the slots of bound buffers apart from those of unbound ones.
+// Keeps the slots (message tags) of bound buffers apart from those of unbound ones.
 constexpr std::uint64_t bound_slot = std::uint64_t{1} << 63;
 constexpr std::uint64_t probe_slot = ~std::uint64_t{0};
 

@@ -55,7 +55,7 @@ class Board final : public gloo::rendezvous::Store {
   std::vector<std::string> own_;
 };
 
-// Format: "host\nlo 127.0.0.1/8\neth0 10.0.0.2/24\n".
+// The text that a rank publishes: its host's identity and its interfaces, "host\nlo 127.0.0.1/8\neth0 10.0.0.2/24\n".
 std::string card_text(const Placed& place) {
   std::string text = place.host + "\n";
   for (const Interface& one : place.interfaces)

@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-// Some versions of LibTorch contain another version of Gloo, which would be used instead of the one compiled against.
+// Not viable if LibTorch has brought a Gloo of its own, which would be used instead of the one compiled against.
 Viability viable(const Settings&) {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&gloo::barrier), &info) == 0 || info.dli_fname == nullptr) return {};

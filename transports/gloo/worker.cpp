@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a rank waits for a cause after a connection ended. The peer may have closed it because of another rank's
-// failure; then the peer is not the culprit.
+// The time that a rank waits, after a connection has ended, for another rank's report of a failure. The peer may have
+// closed the connection because of that failure; then the peer is not the culprit.
 constexpr auto patience = 20ms;
 
 /// Blocks all signals in this thread while it exists. Threads that start meanwhile, also Gloo's, inherit the mask. So
@@ -90,7 +90,7 @@ bool Worker::connect(const BackendMeeting& meeting) {
   } catch (...) {
     problem = std::current_exception();
   }
-  const std::lock_guard lock(mutex_);  // the meeting is not used after this
+  const std::lock_guard lock(mutex_);  // `meeting` is not used after this
   unconnected_ = problem;
   connecting_ = false;
   calm_.notify_all();

@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-/// Threads: all functions are called with the token held, or by the constructing thread.
+/// Threads: all functions are called with the progress token (the context's lock) held, or by the constructing thread.
 class Worker final : private Tracker {
  public:
   /// Connects the mesh on the new thread. Throws that thread's exception, at meeting.until at the latest.

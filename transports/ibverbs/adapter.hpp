@@ -24,8 +24,8 @@ class Adapter {
   ibv_context* context() const noexcept { return context_.get(); }
   ibv_pd* domain() const noexcept { return domain_.get(); }
   ibv_cq* queue() const noexcept { return queue_.get(); }
-  /// Whether the device is software (soft-RoCE), whose packets are processed by this host's cores; waiting threads
-  /// must yield to it.
+  /// True if the device is software (soft-RoCE). This host's cores then process its packets, so waiting threads must
+  /// yield.
   bool software() const noexcept { return software_; }
 
   Memories& memories() noexcept { return *memories_; }

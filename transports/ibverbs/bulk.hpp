@@ -1,9 +1,9 @@
-// Bulk: large messages between this rank and one peer, written directly into the receiver's buffer by RDMA.
+// Bulk: large messages between this rank and one peer, written by RDMA (put) into a buffer that the receiver offered.
 //
 // Bulk has its own queue pair. Memory of Communicator::allocate is registered once. Any other buffer is registered for
 // a single message, so no registration outlives a buffer that the user frees or remaps, and a peer can write only to
 // buffers offered to it at the moment. If a buffer is revoked during a transfer, both sides close this queue pair and
-// nothing else. Messages in progress and later ones then go through the slots.
+// nothing else. Messages in progress and later ones then go through the slots of the Pair.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Bulk {
  public:
   using Ended = Placing::Ended;
 
-  /// `path`: the number of this path between the ranks. If the device has no queue pair left, it is closed() at once.
+  /// `path`: the number of this route between the two ranks. If the device has no queue pair left, closed() is true.
   Bulk(Adapter& adapter, int peer, const Endpoint& own, const Endpoint& its, std::uint8_t path = 0);
 
   void introduce(Hello& mine) const noexcept;

@@ -15,8 +15,8 @@ struct Hello {
   static constexpr std::uint32_t version_magic = 0x32627674;  // "tvb2"
   std::uint32_t magic = version_magic;
   std::uint32_t queue_pair = 0;
-  std::uint32_t first_packet = 0;  ///< initial packet sequence number of the sender
-  static constexpr std::size_t most_paths = 4;
+  std::uint32_t first_packet = 0;               ///< initial packet sequence number of the sender
+  static constexpr std::size_t most_paths = 4;  // routes between two ranks, each between two ports
   enum class State : std::uint32_t { here, ready, no_bulk, leaving };
   /// here: the sender's queue pairs exist; ready: the sender has also received the peer's hello; no_bulk: no more large
   /// messages on `path`; leaving: the sender acknowledges no more packets.

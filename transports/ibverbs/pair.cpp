@@ -16,7 +16,7 @@ namespace tutti::ibverbs {
 namespace {
 
 constexpr std::uint32_t wanted_inline = 256;
-constexpr int told_of_one_in = data_slots / 2;  // one message in so many requests a completion
+constexpr int told_of_one_in = data_slots / 2;  // one message in this many requests a completion
 constexpr int most_out = data_slots + spare_slots;
 
 [[noreturn]] void refuse(const Adapter& adapter, int peer, const char* what) {

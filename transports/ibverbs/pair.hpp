@@ -1,4 +1,4 @@
-// Pair: the reliable connection between this rank and one peer, and its slots.
+// Pair: the reliable connection between this rank and one peer, and its slots, which are buffers for messages.
 #pragma once
 
 #include <array>

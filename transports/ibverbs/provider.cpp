@@ -27,7 +27,7 @@ std::vector<std::string> details(const Settings& settings) { return ibverbs::sur
 
 std::string domain(const Settings&) { return "verbs"; }
 
-/// The first two lines of a card are the rank's own. The others list devices, equal for all ranks of a host.
+/// A card is what a rank publishes. Its first two lines are the rank's own; the rest is equal on all ranks of a host.
 Text text_of(const ibverbs::Card& card) {
   const std::string text = card.text();
   const std::size_t own = text.find('\n', text.find('\n') + 1) + 1;
@@ -46,7 +46,7 @@ Connected connect(const Rendezvous& meeting) {
   setup.rank = meeting.rank;
   setup.size = meeting.size;
   setup.own = {meeting.rank, host_name(), own_endpoints(*meeting.settings)};
-  // Halved, because a failed large message is retried once through the slots.
+  // Half the limit, because a large message that fails is sent a second time, through the slots.
   setup.silence = Seconds(std::min(most_silence, meeting.settings->timeout / 2) / 2);
   const Texts cards = meeting.texts_of_peers("rdma endpoints", text_of(setup.own));
   Connected result;

@@ -13,8 +13,8 @@ constexpr Seconds give_back_time{0.5};  // for a device to flush the requests of
 
 }  // namespace
 
-/// Returns true if the completion belonged to a large message. A failure closes only this path of large messages; the
-/// queue pair of the slots shows whether the peer is lost.
+/// Returns true if the completion belonged to a large message. A failure closes only this path (queue pair) of large
+/// messages; the queue pair of small messages shows if the peer is lost.
 bool VerbsWire::ended_bulk(Link& at, const Ticket& ticket, const ibv_wc& done) {
   if (ticket.what != Ticket::What::put && ticket.what != Ticket::What::filled) return false;
   Bulk& bulk = *at.paths[ticket.path].bulk;
@@ -82,7 +82,7 @@ void VerbsWire::lose_device(Adapter& adapter, const std::string& what) {
   lose_port(adapter, every_port);
 }
 
-// The receiver chooses the path and stores it in the last byte of the place.
+// The receiver chooses the path, and stores its number in the last byte of `place`.
 bool VerbsWire::offer(int from, std::uint64_t recv, Bytes into, RemotePlace& place) {
   Link& at = link(from);
   for (std::size_t tried = 0; at.open && tried < at.paths.size(); ++tried) {

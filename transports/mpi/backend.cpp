@@ -44,7 +44,7 @@ class MpiBackend final : public Backend {
         calls_.pop_back();
         throw;
       }
-      // parts started before are in progress
+      // requests started before the error are in progress, so the call ends later
       fresh.failure = Status::failure(Code::resource, error.what(), world_rank_);
     }
     call.tracker = &fresh.tracker();

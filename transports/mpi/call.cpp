@@ -57,7 +57,7 @@ MpiCall::~MpiCall() {
 void MpiCall::complete() {
   if (result_ == nullptr || result_count_ == 0) return;
   const std::size_t bytes = result_count_ * width();
-  if (call_.op.op == Op::avg) {  // as the built-in folds: f16 and bf16 in float
+  if (call_.op.op == Op::avg) {  // divides as the built-in folds do: f16 and bf16 in float
     static constexpr std::array<std::byte, 4096> zeros{};
     const Fold divide{dtype(), Op::sum, static_cast<double>(size())};
     for (std::size_t at = 0; at < bytes; at += zeros.size())

@@ -14,7 +14,7 @@ namespace tutti::mpi {
 ///
 /// MPI's counts are ints, and some implementations overflow. So reductions, broadcasts and messages go in parts of 64
 /// MiB, and other MPI functions are used if all blocks together have 2 GiB or more. The choice depends only on values
-/// that are equal on all ranks. All functions: token held.
+/// that are equal on all ranks. All calls hold the progress token (the context's lock).
 class MpiCall final : private Tracker {
  public:
   MpiCall(Session& session, const Comm& comm, Call& call)

@@ -49,7 +49,7 @@ class Session {
   /// Counts the users of MPI, which is not finalised while there are any.
   void join() noexcept;
   void leave() noexcept;
-  /// Whether MPI cannot be called any more: it is finalised, or this is a forked child.
+  /// True if MPI cannot be called any more: it is finalised, or this is a forked child.
   bool ended() const;
   bool ending() const noexcept { return ending_.load(std::memory_order_relaxed); }
   /// Keeps a communicator until MPI_Finalize(), because a member that leaves later may still send on it. MPI_Finalize()

@@ -10,7 +10,7 @@
 namespace tutti::nccl {
 namespace {
 
-// Lane numbers in tags; no collective has so many lanes.
+// Values of Tag::lane for these messages; no collective has so many lanes.
 constexpr std::uint32_t proposal_lane = 0xffffff01u, outcome_lane = 0xffffff02u;
 
 template <class T>

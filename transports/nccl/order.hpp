@@ -27,7 +27,7 @@ struct OrderedCall {
   std::function<void(const Status&)> trouble;  ///< reports a failure of its messages; not called after leave()
 };
 
-/// One per context. Token held, except for the constructor.
+/// One per context. All functions except the constructor are called with the context's lock (progress token) held.
 class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
  public:
   /// The launch order of the context with this transport.
@@ -37,7 +37,7 @@ class LaunchOrder : public std::enable_shared_from_this<LaunchOrder> {
   class Place;
   /// Starts ordering a call. Calls of one communicator are joined in their order.
   std::shared_ptr<Place> join(OrderedCall call);
-  /// Whether the call may be launched. Stays true until launched().
+  /// True if the call may be launched. Stays true until launched().
   bool has_turn(const Place& place) const;
   /// Tells that the call was issued to NCCL, which may launch it on another thread from now on.
   void begun(Place& place);

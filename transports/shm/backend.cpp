@@ -111,7 +111,7 @@ void ShmBackend::begin_next() {
   step();
 }
 
-// Runs the current call until it has to wait or has ended. False: the slab of another rank is missing.
+// Runs the current call until it has to wait or has ended. False: another rank has not published its slab yet.
 bool ShmBackend::step() {
   if (!memory_.open()) {
     awaited_ = memory_.look_around();

@@ -14,7 +14,7 @@
 namespace tutti::shm {
 
 /// Runs the calls of a communicator one at a time, in the order of start(), which is the same on all ranks. The calls
-/// share one slab.
+/// share one slab, which is the communicator's part of the shared memory.
 class ShmBackend final : public Backend, private Tracker {
  public:
   static constexpr std::string_view own_name = "shm";
@@ -29,7 +29,7 @@ class ShmBackend final : public Backend, private Tracker {
   void cancel(const Status& why) noexcept override;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the wire's doorbell wakes this backend too
+  Fds fds() const noexcept override { return {}; }  // the wire's descriptor wakes this backend too
   bool arm(bool on) override;
 
  private:
@@ -60,7 +60,7 @@ class ShmBackend final : public Backend, private Tracker {
   GroupMemory memory_;
   std::vector<Call*> queue_;
   std::size_t next_ = 0;  // index in the queue; the calls before it have ended
-  bool begun_ = false;    // whether queue_[next_] has begun
+  bool begun_ = false;    // true if queue_[next_] has begun
   bool is_driven_ = false;
   bool failed_ = false;  // a call has failed: the communicator ends, and the waiting calls are about to be cancelled
   ShmCall call_;

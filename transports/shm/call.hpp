@@ -54,8 +54,8 @@ struct ShmCall {
   std::uint64_t stamp = 0;      ///< hash of the call number and the arguments
   std::uint64_t round = 0;      ///< the first round of this call, if it takes the two-copy engine
   std::size_t touched = 0;      ///< bytes of all ranks' buffers, as if out of place
-  bool fills_caches = false;    ///< whether `touched` exceeds 3/4 of `cache_bytes`
-  bool vast = false;            ///< whether `touched` exceeds most_cache_bytes; the same on all ranks
+  bool fills_caches = false;    ///< true if `touched` exceeds 3/4 of `cache_bytes`
+  bool vast = false;            ///< true if `touched` exceeds most_cache_bytes; the same on all ranks
   Write write = Write::cached;  ///< how results are written: streaming if the caches cannot hold all buffers
   std::size_t cache_bytes = 0;  ///< total of the ranks' L3 caches; 32 MiB if unknown
   std::size_t slot_room = 0;    ///< bytes of a slot
@@ -65,15 +65,15 @@ struct ShmCall {
   bool at_root() const noexcept { return rank == root; }
   bool folds() const noexcept { return tutti::folds(kind); }
 
-  /// gives(): whether rank `other` sends data that other ranks need. takes(): whether rank `other` receives data.
+  /// gives(): true if rank `other` sends data that other ranks need. takes(): true if rank `other` receives data.
   bool gives(int other) const noexcept { return !only_root_gives(kind) || other == root; }
   bool takes(int other) const noexcept {
     if (kind == Kind::broadcast) return other != root;
     return !only_root_takes(kind) || other == root;
   }
-  /// Whether any other rank receives data.
+  /// True if any other rank receives data.
   bool others_take() const noexcept { return size > 1 && !(only_root_takes(kind) && at_root()); }
-  /// Whether only the root copies its own block.
+  /// True if only the root copies its own block.
   bool root_keeps() const noexcept { return kind == Kind::scatter || kind == Kind::gather; }
   /// Number of blocks that a rank sends: one, or one per rank.
   std::size_t blocks_given() const noexcept { return kind == Kind::barrier ? 0 : blocks_in(kind, size); }

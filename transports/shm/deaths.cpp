@@ -1,4 +1,4 @@
-// Failures: how a rank detects the deaths of others, and how causes are published.
+// Failures: how a rank detects the deaths of others, and publishes the causes of failures.
 #include <sys/epoll.h>
 
 #include <algorithm>

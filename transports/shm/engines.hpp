@@ -27,19 +27,19 @@ std::uint64_t rounds_of(const ShmCall& call);
 /// Zero-copy: ranks read and write one another's buffers and stage nothing. All buffers that the call needs must be
 /// accessible: see can_play_zero_copy().
 EngineTask play_zero_copy(GroupMemory& memory, const ShmCall& call);
-/// Call after a meeting; the same result on all ranks.
+/// Call after play_meeting(); the result is the same on all ranks.
 bool can_play_zero_copy(const GroupMemory& memory, const ShmCall& call);
 
 /// CMA, for scatter: every rank copies its block from the root's buffer: from the root's arena if the buffer lies
 /// there, else with process_vm_readv.
 EngineTask play_cma(GroupMemory& memory, const ShmCall& call);
-/// Call after play_cma(); the same on all ranks. False: the kernel cannot read the root's buffer, and play_cma() has
-/// copied nothing.
+/// Call after play_cma(); the result is the same on all ranks. False: the kernel cannot read the root's buffer, and
+/// play_cma() has copied nothing.
 bool can_play_cma(const GroupMemory& memory, const ShmCall& call) noexcept;
-/// Whether CMA is the fastest engine for the call; the same on all ranks.
+/// True if CMA is the fastest engine for the call; the result is the same on all ranks.
 bool favours_cma(const GroupMemory& memory, const ShmCall& call) noexcept;
 
-/// Whether the buffers of `rank` allow the zero-copy engine; `line` is that rank's call line.
+/// True if the buffers of `rank` allow the zero-copy engine; `line` is that rank's call line.
 bool is_within_reach(const ShmCall& call, int rank, const CallLine& line) noexcept;
 
 /// Fills this rank's call line, except for the buffers and the stamp, which publishes it.

@@ -51,9 +51,9 @@ void GroupMemory::take_rounds() {
   own_.slab->rounds = own_.shares_rounds ? host_state_->rounds().take(*this) : host_state_->take(2 * slot_bytes_);
 }
 
-// A rank stores `finished` or `gathered` once it has read what it needs from all others and, with two ranks, written
-// its share into the other's slot. No rank accesses the room again before this rank publishes the offset of another
-// room.
+// `room` has this rank's slots for rounds or for one-shot calls. A rank stores `finished` or `gathered` once it has
+// read all that it needs from the others and, with two ranks, written its share into the other's slot. No rank accesses
+// the room again before this rank publishes the offset of another one.
 bool GroupMemory::gives_up(std::size_t room) noexcept {
   if (!open()) return false;
   const bool is_shots = room == own_.slab->shots;

@@ -26,10 +26,10 @@ struct Awaited {
   bool reached() const noexcept { return word == nullptr || word->load(std::memory_order_acquire) >= value; }
 };
 
-/// A rank is a number in the group. Token held.
+/// A rank is a number in the group. All functions are called with the progress token (the context's lock) held.
 class GroupMemory final : private Tenant {
  public:
-  /// `locals`: the local index of each rank of the group. `all_read_all`: whether these ranks can read one another's
+  /// `locals`: the local index of each rank of the group. `all_read_all`: true if these ranks can read one another's
   /// private memory through the kernel; the same on all of them.
   GroupMemory(std::shared_ptr<HostState> host_state, const Group& group, std::vector<int> locals, bool all_read_all);
   ~GroupMemory();
@@ -159,7 +159,7 @@ class GroupMemory final : private Tenant {
    private:
     GroupMemory& memory_;
   };
-  /// Whether a rank has cancelled its calls, so that its buffers must not be accessed any more.
+  /// True if a rank has cancelled its calls, so that its buffers must not be accessed any more.
   bool somebody_cancelled() const noexcept {
     for (const Slab* slab : slabs_)
       if (slab->cancelled.load(std::memory_order_relaxed) != 0) return true;
@@ -173,7 +173,7 @@ class GroupMemory final : private Tenant {
   /// Never reuses these buffers of this rank, because a peer may still write to them.
   void quarantine(const std::byte* in, const std::byte* out) noexcept;
 
-  /// Whether `rank` has ended normally.
+  /// True if `rank` has ended normally.
   bool left(int rank) const noexcept { return host_state_->left(local(rank)); }
 
   // ---- waiting, in an engine: `co_await memory.until(...)`

@@ -1,7 +1,7 @@
-// The handshake between a rank and the leader of its host's ranks, over a unix socket that lasts as long as the
-// meeting. Both prove that they know the job's secret. Then they exchange descriptors for wake-up and death
+// The handshake between a rank and the leader of its host's ranks, over a unix socket that lasts until all ranks have
+// connected. Both prove that they know the job's secret. Then they exchange descriptors for wake-up and death
 // notification, and the leader sends the segment. Once all ranks have connected, the leader sends each of them a
-// roster: the cards and descriptors of all. So a rank makes one connection, and not one to every other rank.
+// roster: the Cards and descriptors of all ranks. So a rank makes one connection, and not one to every other rank.
 //
 //     caller                               leader
 //     hello     {from, to, nonce}     ->

@@ -5,8 +5,8 @@
 // its slab once the slabs of all others are closed or belong to another communicator; the latter happens only after
 // their ranks have seen this rank's mark.
 //
-// A rank that follows a chain while a slab is removed from it may continue in another chain and miss the slab that it
-// searches. Directory::changes then shows that it has to search again.
+// A rank that follows a chain of the directory's hash table while a slab is removed may go on in another chain and miss
+// its slab. Directory::changes then shows that it has to search again.
 #include "transports/shm/host_state.hpp"
 
 #include <unistd.h>

@@ -28,18 +28,18 @@ struct Neighbour {
 /// Wakes the rank that sleeps on this eventfd.
 void ring_doorbell(int fd) noexcept;
 
-/// A communicator's slab in this rank's arena, and whether its rounds' slots are a room.
+/// A communicator's slab, which is its memory in this rank's arena.
 struct OwnSlab {
   Slab* slab = nullptr;
   std::size_t at = 0;         ///< offset of the slab in the arena
-  bool shares_rounds = true;  ///< whether the rounds' slots are a room, which another communicator can take over
+  bool shares_rounds = true;  ///< true if the rounds' slots are a room, which another communicator can take over
 };
 
-/// Token held, except for allocate(), which any thread may call. The wire and the backends own it together. Allocated
-/// memory keeps only the arena alive.
+/// Any thread may call allocate(); all other functions are called with the progress token (the context's lock) held.
+/// The wire and the backends share ownership. Memory that allocate() returned keeps only the arena alive.
 class HostState {
  public:
-  /// `own` must already contain its directory, at offset 0. `neighbours`: by local index. `self`: this rank's.
+  /// `own` must already contain its directory, at offset 0. `neighbours`: by local index. `self`: this rank's index.
   HostState(std::shared_ptr<Arena> own, std::vector<Neighbour> neighbours, int self, std::size_t cache_bytes,
             bool moves_threads);
 
@@ -49,7 +49,7 @@ class HostState {
   /// Total bytes of the L3 caches of these ranks' cores; 0: unknown.
   std::size_t cache_bytes() const noexcept { return cache_bytes_; }
 
-  /// Whether tutti may move a thread from the core that the kernel has chosen to another one.
+  /// True if tutti may move a thread from the core that the kernel has chosen to another one.
   bool moves_threads() const noexcept { return moves_threads_; }
 
   /// Never reuses this rank's block that contains `data`, because other ranks may still write to it.
@@ -69,7 +69,7 @@ class HostState {
   OwnSlab open_slab(std::uint64_t group);
   /// Allocates zeroed memory for a slab, which is freed with the slab; returns its offset. Throws Error{resource}.
   std::size_t take(std::size_t bytes) { return own_->take(bytes); }
-  /// The rooms for Shots, and the rooms for the slots of two rounds, of room_bytes each.
+  /// Rooms of one Shots each, and rooms of two slots each, for even and odd rounds, of room_bytes per slot.
   Rooms& shots() noexcept { return shots_; }
   Rooms& rounds() noexcept { return rounds_; }
   std::byte* at(int local, std::uint64_t offset) const noexcept { return arena(local).at(offset); }

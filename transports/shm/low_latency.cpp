@@ -2,8 +2,8 @@
 // the lines of the others.
 //
 // Calls rotate over several sets of lines. A set may be reused once no rank reads it. A rank that has entered a later
-// call reads it no more: after an allreduce a sender knows this of all ranks; after broadcasts it checks occasionally.
-// Cost: the transfer of one cache line between cores per 56 bytes, all in parallel.
+// call reads the set no more: after an allreduce a sender knows this of all ranks; after broadcasts it checks
+// occasionally. Cost: the transfer of one cache line between cores per 56 bytes, all in parallel.
 #include "transports/shm/engines.hpp"
 
 namespace tutti::shm {

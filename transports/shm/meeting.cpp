@@ -98,7 +98,7 @@ class Meeting {
   Deadline later_than_leader() const {
     return rendezvous_.until == never ? never : rendezvous_.until + duration_of(grace);
   }
-  /// Whether this rank watches the process of local index `of` from the start.
+  /// True if this rank watches the process of local index `of` from the start.
   bool follows(int of) const {
     const int n = static_cast<int>(members_.size()), self = static_cast<int>(local(rank_));
     return (of - self + n) % n <= most_watched;
@@ -148,7 +148,7 @@ void Meeting::prepare() {
   self_.death = death_.fd();
 }
 
-// The leader waits until every rank has connected or has reported why it cannot, then sends the rosters.
+// The leader waits until every rank has connected or has reported why it cannot, then sends each the Cards of all.
 void Meeting::lead() {
   std::string no_arenas;
   segment_file_ = make_segment(*rendezvous_.settings, static_cast<int>(members_.size()), no_arenas);
@@ -181,7 +181,7 @@ void Meeting::lead() {
   send_rosters(self_, links_);
 }
 
-// Whether `rank` reports that it could not connect to this one.
+// True if `rank` reports that it could not connect to this one.
 bool Meeting::gave_up(int rank) {
   std::string said;
   if (!store_.find(key("called", rank), said)) return false;
@@ -239,7 +239,7 @@ void Meeting::enter() {
         rank_);
 }
 
-// 0: the leader was not reached, 1: rings alone, 2: arenas too, 3: the memory of all others can be read as well.
+// What this rank can use. 0: nothing, 1: rings, 2: rings and arenas, 3: also the private memory of all other ranks.
 char Meeting::ability() const {
   if (links_.empty()) return '0';
   if (!arena_) return '1';

@@ -34,7 +34,7 @@ class PoisonTable {
       : changes_(&changes), slots_(slots), ranks_(ranks) {}
 
   /// Posts `why`; `local` is the culprit's local index, -1 if it has none. Returns the slot that holds this cause, or
-  /// another cause about this local rank; -1 if all slots are taken. `first`: whether this call wrote the slot.
+  /// another cause about this local rank; -1 if all slots are taken. `first`: true if this call wrote the slot.
   int post(const Cause& why, int local, bool& first) noexcept;
 
   bool read(int slot, Cause& why) const noexcept { return slots_[static_cast<std::size_t>(slot)].read(why); }

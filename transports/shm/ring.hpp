@@ -69,7 +69,7 @@ class RingWriter {
     published_ = next_;
   }
 
-  /// Step (2) above, for a producer that waits for space: whether the consumer has read since put() was last short.
+  /// Step (2) above, for a producer that waits for space: true if the consumer has read since put() was last short.
   bool drained_since_full() const noexcept { return indices_->tail.load(std::memory_order_seq_cst) != seen_tail_; }
 
  private:

@@ -21,7 +21,7 @@ class Tenant {
 
 /// Rooms of one size. A communicator keeps its room after a call, for its next call. Once `most_kept` rooms are in use,
 /// take() first tries to take over the room of an idle communicator, and tidy() returns idle rooms to the system.
-/// Token held.
+/// All functions are called with the progress token (the context's lock) held.
 class Rooms {
  public:
   static constexpr std::size_t most_kept = 8;

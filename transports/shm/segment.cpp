@@ -36,7 +36,7 @@ struct Header {
   std::uint64_t ranks = 0;
   std::uint64_t capacity = 0;
   std::uint64_t arena = 0;
-  std::uint64_t indices_reserved = 0;  // whether all indices have their memory
+  std::uint64_t indices_reserved = 0;  // 1: all indices have their memory
   alignas(line_bytes) std::atomic<std::uint32_t> poison_changes{0};
   std::atomic<std::uint32_t> leavers{0};
 };

@@ -60,7 +60,7 @@ Layout plan_layout(const Settings& settings, int ranks, std::string& no_arenas);
 /// the setting shm_dir. Throws Error{resource} naming the size and the place. `no_arenas`: as for plan_layout().
 Descriptor make_segment(const Settings& settings, int ranks, std::string& no_arenas);
 
-/// Whether memfd_create works; else sets `error` to its errno. TUTTI_TEST_NO_MEMFD disables it for tests.
+/// True if memfd_create works; else sets `error` to its errno. TUTTI_TEST_NO_MEMFD disables it for tests.
 bool memfd_works(int& error) noexcept;
 
 /// A rank's mapping of the head and of its rings, each ring twice in a row. Not inherited by forked children.

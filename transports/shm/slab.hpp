@@ -64,7 +64,7 @@ inline constexpr std::size_t room_bytes = std::size_t{256} << 10;  ///< bytes of
 
 /// Bytes of a round's slot. Successive pieces use different places in it, because a line that another core holds in its
 /// cache is slow to write. So the slots of the world communicator (two rounds of all ranks together) exceed the caches;
-/// with up to eight ranks, such a slot holds at least two pieces of room_bytes. Others have slots of room_bytes.
+/// with up to eight ranks, such a slot holds at least two pieces of room_bytes. Other groups have slots of room_bytes.
 constexpr std::size_t slot_bytes_of(std::uint64_t group, int size) noexcept {
   constexpr std::uint64_t world = 1;
   constexpr std::size_t all = std::size_t{2} << 20, page = 4096;

@@ -12,8 +12,8 @@
 // each cache line moves between the cores twice instead of four times. With more ranks it writes the share into its own
 // slot, at the place where nothing was staged.
 //
-// In an allreduce of N bytes a rank stages N (p-1)/p bytes, folds N and gathers N (p-1)/p. The minimum without access
-// to the others' buffers is one pass less.
+// In an allreduce of N bytes among p ranks, a rank stages N (p-1)/p bytes, folds N and gathers N (p-1)/p: together less
+// than 3 N.
 #include <sched.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t small_piece = std::size_t{64} << 10;  // bytes
 constexpr int few_ranks = 4;
 
-// Whether every rank reduces its own share. With few ranks, the root of a reduce reduces alone while the others stage,
+// True if every rank reduces its own share. With few ranks, the root of a reduce reduces alone while the others stage,
 // which is less work in total.
 bool folds_in_shares(const ShmCall& call) noexcept {
   return call.in_shares() && (call.kind == Kind::allreduce || call.size > few_ranks);
@@ -123,7 +123,7 @@ class Rounds {
     }
   }
 
-  // Whether the rank copies its own block only after it has published its staged data, while the others begin to read;
+  // True if the rank copies its own block only after it has published its staged data, while the others begin to read;
   // else it does so while staging. An allgather stages the same bytes, which are still in the L1 cache if they are few.
   bool keeps_when_told() const noexcept {
     return call_.kind == Kind::alltoall ||
@@ -236,13 +236,13 @@ bool stages(const ShmCall& call) noexcept {
   return call.gives(call.rank) && (folds_in_shares(call) || call.others_take());
 }
 
-// Whether this rank knows from its own buffers that the call takes two copies.
+// True if this rank knows from its own buffers that the call takes two copies.
 bool knows_rounds(GroupMemory& memory, const ShmCall& call) {
   return call.insists_on(Insisted::two_copy) ||
          !is_within_reach(call, call.rank, memory.own().calls[call.number % call_lines]);
 }
 
-// Whether the root copies the first piece of its own block while the others arrive. Not in a scatter, where staging
+// True if the root copies the first piece of its own block while others arrive. False in a scatter, where staging
 // the next piece is more urgent.
 bool keeps_before(GroupMemory& memory, const ShmCall& call) {
   return call.kind == Kind::gather && call.at_root() && knows_rounds(memory, call);

@@ -24,7 +24,7 @@ namespace {
 // Large writes are published, and large reads free space, in pieces of this size, so that both sides copy in parallel.
 constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 
-// The goodbye frame that this rank assumes of a rank that has left without ever writing to it.
+// The goodbye frame that this rank reads in place of the peer's if the peer has left without ever writing to it.
 constexpr std::size_t last_bytes = sizeof(stream::Frame);
 ConstBytes last_words() noexcept {
   static const stream::Frame frame = [] {
@@ -115,7 +115,7 @@ std::string ShmWire::describe(int to) const {
 
 // ---- opening rings
 
-// Whether aborts and goodbyes are written to `to`: they open no ring unless the poison record is full.
+// True if aborts and goodbyes are written to `to`. They open no ring unless the record of failures is full.
 bool ShmWire::open(int to) const noexcept {
   const End* const end = by_rank_[static_cast<std::size_t>(to)];
   return end && (end->writes || opens_all_);

@@ -18,7 +18,7 @@
 
 namespace tutti::shm {
 
-/// What two ranks can access of each other besides the rings: nothing, the arenas, or through the kernel all memory.
+/// The memory of each other, besides rings, that two ranks can access: none, the arenas, or all, through the kernel.
 enum class Shared { nothing, arenas, own_memory };
 
 /// How many ranks a rank watches: the next ones after it, by local index, that have neither died nor left.
@@ -89,11 +89,11 @@ class ShmWire final : public Wire {
     RingWriter out;
     RingReader in;
     RankLine* line = nullptr;
-    std::size_t said = 0;            ///< bytes of the peer's last words that were consumed
+    std::size_t said = 0;            ///< bytes read of last words, a goodbye that this rank makes up
     bool writes = false;             ///< the ring to the peer is open
     bool reads = false;              ///< the ring from the peer is open
     bool asks = false;               ///< this rank waits, or has waited, for the ring from the peer
-    bool silent = false;             ///< the peer has left and never wrote; last words replace its goodbye
+    bool silent = false;             ///< the peer has left and never wrote, so last words replace its goodbye
     bool full = false;               ///< the last write() did not take everything
     bool dropped = false;            ///< the peer is gone: its rings are not used any more
     bool watched = false;            ///< watch() notices the end of the peer's process
@@ -138,7 +138,7 @@ class ShmWire final : public Wire {
   bool ring_failed_ = false;
 
   std::mutex reported_mutex_;
-  std::vector<bool> reported_;                  ///< by poison slot: whether the listener was told
+  std::vector<bool> reported_;                  ///< by slot of the poison record: true if the listener was told
   std::atomic<std::uint32_t> seen_changes_{0};  ///< changes() of the poison record at the last check
 };
 

@@ -1,9 +1,9 @@
 // Zero-copy: every rank reads the others' buffers in place and writes results to their destination.
 //
-// In an allreduce a rank reduces its share and writes it, while it is in cache, into the buffers of all ranks: p N read
-// and p N written in total, the minimum. In a reduce it writes its share into the root's buffer alone. In other kinds a
-// rank reads what it needs. In a broadcast the root, which needs nothing, meanwhile writes its share to all ranks if
-// all their buffers are accessible. At the end a rank waits until no peer accesses its buffers.
+// In an allreduce a rank reduces its share and writes it, while it is in cache, into all ranks' buffers: p ranks
+// with N bytes each read p N and write p N in total, the minimum. In a reduce it writes only into the root's buffer. In
+// other kinds a rank reads what it needs. In a broadcast the root, which needs nothing, meanwhile writes its share to
+// all ranks if all their buffers are accessible. At the end a rank waits until no peer accesses its buffers.
 //
 // A rank that writes to others marks itself first and checks whether the owner has been cancelled: see
 // GroupMemory::leave_alone().

@@ -265,7 +265,7 @@ void Exchanges::fail(Exchange& exchange, Code code, const std::string& what) {
   exchange.call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether none of its copies is on a stream any more. A device that has failed for good copies nothing more.
+// True if no copy of the exchange is on a stream any more. A device that has failed for good copies nothing more.
 bool Exchanges::has_settled(Exchange& exchange) noexcept {
   try {
     while (look_for_end(exchange.out) || look_for_end(exchange.in)) continue;

@@ -37,7 +37,7 @@ class Exchanges final : public Engine {
   void cancel(const Status& why) noexcept;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the transport's doorbell serves this engine
+  Fds fds() const noexcept override { return {}; }  // the transport's descriptors wake this engine too
   bool arm(bool) override { return true; }
   bool polled() const noexcept override;
 
@@ -72,7 +72,7 @@ class Exchanges final : public Engine {
     bool is_saving = false;
     bool broken = false;
   };
-  using Key = std::tuple<bool, int, std::uint32_t>;  // whether it sends, peer, sequence number
+  using Key = std::tuple<bool, int, std::uint32_t>;  // true if it sends; peer; sequence number
 
   void prepare(Exchange& exchange, const Half& send, const Half& recv);
   void prepare(Exchange& exchange, Way& way, const Half& half, int peer, bool sends);

@@ -10,7 +10,7 @@
 
 namespace tutti::staged {
 
-/// Waits for 50 ms at most, for all calls of a communicator together, because the caller holds the token. A copy takes
+/// Waits 50 ms at most for all calls of a communicator together, as the caller holds the progress token. A copy takes
 /// about 1 ms, since nothing before it on the stream can block. A copy that takes longer may still use its memory.
 class Settling {
  public:

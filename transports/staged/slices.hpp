@@ -24,7 +24,7 @@ struct Slice {
   bool in_place = false;  ///< the slot has one half, and `in` is `out`
 };
 
-/// Whether ranks know only their own counts: all ranks in alltoallv, all ranks except the root in gatherv and scatterv.
+/// True if ranks know only their own counts: all ranks in alltoallv, all ranks except the root in gatherv and scatterv.
 inline bool has_own_counts(const Collective& call) noexcept {
   return call.variable && (call.kind == Kind::alltoall || call.kind == Kind::gather || call.kind == Kind::scatter);
 }

@@ -288,7 +288,7 @@ void StagedBackend::fail(Code code, const std::string& what) {
   calls_.front()->call->trouble(Status::failure(code, "rank " + std::to_string(self) + ": " + what, self));
 }
 
-// Whether no copy of the call is on a stream any more. A device that has failed for good copies nothing more.
+// True if no copy of the call is on a stream any more. A device that has failed for good copies nothing more.
 bool StagedBackend::has_settled(const Playing& playing) noexcept {
   try {
     for (const Staged& one : staged_) {

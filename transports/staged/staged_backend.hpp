@@ -41,7 +41,7 @@ class StagedBackend final : public Backend, private Tracker {
   void cancel(const Status& why) noexcept override;
 
   bool progress() override;
-  Fds fds() const noexcept override { return {}; }  // the doorbell of the host backend's transport serves this backend
+  Fds fds() const noexcept override { return {}; }  // the descriptors of the transport wake this backend too
   bool arm(bool on) override { return !inner_ || inner_->arm(on); }
   bool polled() const noexcept override;
 

@@ -16,7 +16,7 @@
 //   goodbye  -              0                     0; ends the stream; `part`: number of streams with a goodbye
 //   reject   a Cause        the sender's number   of the Cause: the message does not match the receiver's call
 // clang-format on
-//
+// A place (RemotePlace) tells where the sender may write the message into the receiver's memory directly.
 // A further stream (see Wire::streams_per_peer) carries data frames and goodbyes only. The data frames of a message may
 // arrive in any order. Each begins at a multiple of `alignment`, so that no element is split at its beginning.
 #pragma once

@@ -92,7 +92,7 @@ struct Recv {
   std::size_t landed = 0;  // bytes of `into` that are final
 
   bool complete() const noexcept { return landed == into.size(); }
-  /// Whether a frame with `bytes` bytes at offset `at` fits into the missing part.
+  /// True if a frame with `bytes` bytes at offset `at` fits into the missing part.
   bool lacks(std::size_t at, std::size_t bytes) const noexcept {
     return bytes <= into.size() - begun && at <= into.size() && bytes <= into.size() - at;
   }
@@ -308,7 +308,7 @@ struct Credit {
   std::size_t ours = 0;        // what this rank may still send to the peer
   std::size_t unreturned = 0;  // what has arrived from the peer and is not yet returned to it
   std::size_t consumed = 0;    // the part of `unreturned` that may be returned
-  bool granted = false;        // whether `ours` is initialised
+  bool granted = false;        // true if `ours` is initialised
 };
 
 /// All operations in flight, and the completions to be reported.
@@ -322,7 +322,7 @@ class Ledger {
     if (!std::exchange(credit.granted, true)) credit.ours = limits.credit;
     return credit;
   }
-  /// Whether half of the peer's credit or more is consumed, so that it is returned in a frame of its own.
+  /// True if half of the peer's credit or more is consumed. It is then returned in a frame of its own.
   bool owes(int to) const noexcept {
     const Credit* const credit = credits_.find(static_cast<std::size_t>(to));
     return credit != nullptr && credit->consumed >= limits.credit / 2;

@@ -60,7 +60,7 @@ class StreamReader {
     std::byte header[sizeof(Frame)] = {};
     std::size_t have = 0;  // bytes of the header received
     Frame frame;
-    bool body = false;     // whether the header is complete
+    bool body = false;     // true if the header is complete
     std::size_t left = 0;  // bytes of payload still missing
     Sink sink;
     std::vector<std::byte> small;

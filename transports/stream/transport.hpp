@@ -82,7 +82,7 @@ class Wire {
   /// override if bytes can be received into `into` directly.
   virtual std::size_t read(int from, Bytes into);
 
-  /// Whether the stream `to` is open. Aborts, goodbyes and everything on further streams use only open streams and
+  /// True if the stream `to` is open. Aborts, goodbyes and everything on further streams use only open streams and
   /// never open one.
   virtual bool open(int /*to*/) const noexcept { return true; }
 

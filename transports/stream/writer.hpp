@@ -45,7 +45,7 @@ class StreamWriter {
   /// Drops everything for `to`, which is gone.
   void clear(int to);
 
-  /// Whether nothing can be written before the wire has room again.
+  /// True if nothing can be written before the wire has room again.
   bool quiet() const noexcept;
   bool empty(int to) const noexcept {
     const Peer* const peer = peers_.find(static_cast<std::size_t>(to));
@@ -61,7 +61,7 @@ class StreamWriter {
   };
   struct Stream {
     Out current;
-    bool busy = false;        // whether `current` is partly written
+    bool busy = false;        // true if `current` is partly written
     std::size_t written = 0;  // written bytes of `current`, including the header
     bool blocked = false;     // the last Wire::write() took only a part
     bool ends = false;        // a goodbye is sent when nothing else is queued
@@ -72,7 +72,7 @@ class StreamWriter {
     Fifo<Send*> granted;
     std::size_t turn = 0;        // the stream that choose() tried last in round-robin
     std::uint32_t goodbyes = 0;  // number of streams that end
-    bool listed = false;         // whether the peer is in active_
+    bool listed = false;         // true if the peer is in active_
     bool queued() const noexcept { return !urgent.empty() || !messages.empty() || !granted.empty(); }
     bool idle() const noexcept {
       return !queued() && std::ranges::none_of(streams, [](const Stream& one) { return one.busy || one.ends; });

@@ -41,7 +41,7 @@ class __attribute__((visibility("default"))) Acceptor {  // acceptor.cpp hides i
 
   const Endpoint& endpoint() const noexcept;  ///< the endpoint to publish
   void meet(Directory peers);                 ///< call before the first open(); only then are callers answered
-  int connections(int peer);                  ///< maximum number with the peer; call after meet()
+  int connections(int peer);                  ///< maximum number of connections with the peer; call after meet()
   int most_connections() const;               ///< maximum of connections() over all peers
   std::string host_of(int peer);              ///< the name of the peer's host; empty if it is not known
 

@@ -66,7 +66,7 @@ struct Membership {
   int connection_of(int stream) const noexcept { return stream / size; }
 
   Hello hello(int stream, std::uint64_t instance_called) const;  ///< with a fresh nonce
-  /// Whether a caller's hello is meant for this rank; does not check the secret.
+  /// `welcome` if a caller's hello is meant for this rank; does not check the secret.
   Verdict judge(const Hello& caller) const noexcept;
 
   enum class Side { connector, acceptor };

@@ -23,9 +23,9 @@ class SessionOwner {
  public:
   virtual ~SessionOwner() = default;
   virtual const Membership& self() const noexcept = 0;
-  /// Whether the connection needs no further attempt: it is open, lost or being chosen, or its number is too high.
+  /// True if the connection needs no further attempt: it is open, lost or being chosen, or its number is too high.
   virtual bool settled(int stream) const noexcept = 0;
-  /// Whether the peers are known, so that callers can be answered; until then they wait.
+  /// True if the peers are known, so that callers can be answered; until then they wait.
   virtual bool met() const noexcept = 0;
   /// This session's connection is about to be chosen; opened() or failed() follows.
   virtual void choosing(Session& session) = 0;

@@ -30,7 +30,7 @@ constexpr std::size_t after_bytes = 4 << 10;   // the same, after a large messag
 constexpr StreamLimits stream_limits{64 << 10, 256 << 10, 64 << 10, 512 << 10};
 constexpr std::size_t few = 4;   // up to this many active links stay active even if they are silent
 constexpr int most_misses = 4;   // if more are active: empty receives in a row until the epoll watches a link
-constexpr int most_unseen = 32;  // polls between two checks of the epoll; 8 KiB moved count as one
+constexpr int most_unseen = 32;  // polls between two checks of the epoll; each 8 KiB moved count as one poll
 constexpr std::size_t most_pieces = 64;
 constexpr std::size_t wide_bytes = 4 << 20;  // bytes of large messages to a peer before further connections are opened
 
@@ -105,7 +105,7 @@ void TcpWire::forget(Link& at) noexcept {
   --awaited_;
 }
 
-/// Whether poll() keeps receiving from `at`; if not, the epoll watches it.
+/// True if poll() keeps receiving from `at`; if not, the epoll watches it.
 bool TcpWire::stays_active(Link& at) {
   if (at.buffered() > 0) return true;
   if (!at.socket) return at.active = false;

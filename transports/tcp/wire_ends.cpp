@@ -67,7 +67,7 @@ void TcpWire::drop(int peer) noexcept {
   }
 }
 
-/// Whether the end of a further connection has no meaning yet, because the peer's first connection has more to read.
+/// True if the end of a further connection has no meaning yet, because the peer's first connection has more to read.
 bool TcpWire::first_explains(const Link& at) noexcept {
   Link& first = link(peer_of(at.stream));
   if (&first == &at || first.judged || first.said_goodbye) return false;

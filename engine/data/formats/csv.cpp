@@ -80,8 +80,8 @@ class CsvReader {
     ++rows_;
   }
 
-  /// True if the first line may have the names of columns: no value is a number, or the only numbers are those of the
-  /// columns. Any other number means that the line is a sample with a mistake.
+  /// True if the first line may have the names of columns: no value is a number, or each number is the column's own,
+  /// counted from 0 or 1. Any other number means that the line is a sample with a mistake.
   static bool may_be_names(const std::vector<std::string_view>& values) {
     std::size_t from_0 = 0, from_1 = 0, numbers = 0, empty = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -50,7 +50,7 @@ class Hdf5Dataset : public Dataset {
   std::size_t most_open() const noexcept;  ///< maximum number of files that have been open, or in memory, at a time
   std::size_t opened() const noexcept;     ///< how often a file was opened or loaded
   std::size_t reads() const noexcept;      ///< how often a block of rows, or with preload a file, was read into memory
-  /// One line for the user: how samples are shuffled, and how to shuffle them freely. Empty if they are.
+  /// One line for the user: how samples are shuffled, and how to shuffle them freely. Empty if they already are.
   const std::string& note() const noexcept;
 
  private:

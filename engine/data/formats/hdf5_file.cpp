@@ -77,7 +77,7 @@ herr_t forbid(const char* /*parent*/, const char* /*group*/, const char* file, c
               unsigned* /*flags*/, hid_t /*access*/, void* into) {
   try {
     *static_cast<std::string*>(into) = file;
-  } catch (...) {  // the message will not name it
+  } catch (...) {  // then the error message does not name the file
   }
   return -1;
 }
@@ -116,13 +116,13 @@ hid_t memory_type(DType dtype) {
   }
 }
 
-constexpr std::size_t least_chunk_cache = std::size_t{1} << 20;  // bytes, as HDF5 itself has it
+constexpr std::size_t least_chunk_cache = std::size_t{1} << 20;  // bytes, the default of HDF5
 
 /// The chunks of a dataset.
 struct Chunks {
-  bool compressed = false;    // or changed by another filter: can be read as a whole only
+  bool compressed = false;    // or changed by another filter, so that a chunk can be read only as a whole
   std::size_t rows = 0;       // rows in a chunk
-  std::size_t along = 0;      // number of chunks along the rows
+  std::size_t along = 0;      // number of chunks along the first dimension
   std::size_t bytes = 0;      // of a chunk
   std::size_t row_bytes = 0;  // of all chunks that a row is in
 };
@@ -153,8 +153,8 @@ std::optional<Chunks> chunks_of(hid_t id) {
                 .row_bytes = *all};
 }
 
-/// A prime number, as HDF5 wants it, of about 100 places per chunk. Chunks then rarely share a place; two chunks that
-/// do evict each other.
+/// The number of places in a chunk cache's hash table: a prime, as HDF5 recommends, of about 100 places per chunk. So
+/// few chunks share a place. Two chunks that share one evict each other.
 std::size_t slots_for(std::size_t chunks) {
   constexpr std::size_t least = 521, most = std::size_t{1} << 18;  // places; the least is HDF5's own number
   const auto is_prime = [](std::size_t n) {
@@ -253,8 +253,8 @@ Hdf5ChunkCache Hdf5File::chunk_cache(const std::string& path) const {
   return found;
 }
 
-/// Throws if the header claims more data than is stored: memory is allocated by the header, and HDF5 1.10 reads beyond
-/// the end of a compact dataset.
+/// Throws if the header claims more data than is stored, because memory is allocated as the header says, and HDF5 1.10
+/// reads beyond the end of a compact dataset.
 void Hdf5File::check_storage(const Hdf5Column& column, std::int64_t id) const {
   const Id layout(H5Dget_create_plist(id), H5Pclose), type(H5Dget_type(id), H5Tclose);
   const bool elsewhere = H5Pget_layout(layout) == H5D_VIRTUAL || H5Pget_external_count(layout) > 0;

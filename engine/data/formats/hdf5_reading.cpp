@@ -5,7 +5,7 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t least_block = std::size_t{256} << 10;  // bytes: below, reading takes more time than unpacking
+constexpr std::size_t least_block = std::size_t{256} << 10;  // bytes; smaller blocks take longer to read than to unpack
 
 std::size_t row_bytes_of(const Hdf5Column& column) {
   std::size_t bytes = size_of(column.dtype);

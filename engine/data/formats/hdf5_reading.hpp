@@ -19,7 +19,7 @@ struct Hdf5Layout {
 };
 
 /// The layout of a file with these datasets. block_rows is a multiple of the chunk rows of the compressed dataset with
-/// the longest rows. A block has at least the bytes of one chunk of each other one: little is decompressed in vain.
+/// the longest rows. A block is at least as large as a chunk of any other dataset, so little is unpacked in vain.
 Hdf5Layout layout_of(std::span<const Hdf5Column> columns);
 
 struct Hdf5ReadingOptions {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_deflated = 1032;  // largest number of bytes that one byte unpacks to
 
-constexpr png_alloc_size_t largest_chunk = std::size_t{4} << 20;  // bytes, unpacked, such as a colour profile
+constexpr png_alloc_size_t largest_chunk = std::size_t{4} << 20;  // unpacked bytes of one, such as a colour profile
 // Chunks that are skipped, such as texts, which may unpack to megabytes; each name is four letters and a zero.
 constexpr char left_out[] = {'t', 'E', 'X', 't', 0,   'z', 'T', 'X', 't', 0,   'i', 'T', 'X',
                              't', 0,   's', 'P', 'L', 'T', 0,   'e', 'X', 'I', 'f', 0};

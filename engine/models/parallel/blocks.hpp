@@ -13,8 +13,8 @@
 
 namespace tutti::engine {
 
-/// Takes whole samples and returns whole scores, the same on all ranks of the layout. Parameters have the names of the
-/// sequential model. Throws Error{unsupported} if `choices` names single layers.
+/// Takes whole samples and returns whole scores, the same on all ranks that share the network. Parameters have the
+/// names of the sequential model. Throws Error{unsupported} if `choices` names single layers.
 class ParallelBlocks final : public torch::nn::Module {
  public:
   ParallelBlocks(const models::Request& request, const Layout& layout, const SplitChoices& choices);

@@ -215,7 +215,7 @@ nn::Sizes ParallelChain::padding_of(const Layer& layer) const {
   return padding;
 }
 
-/// The common options of convolutions and pools. Names the layer and brings the images into its form.
+/// The common options of convolutions and pools. Names the layer, and converts the images to the form it needs.
 template <class Options>
 Options ParallelChain::windowed(const char* kind, const Layer& layer) {
   Options options{.kernel = {layer.kernel[0], layer.kernel[1]}, .stride = {layer.stride[0], layer.stride[1]}};

@@ -30,8 +30,8 @@ struct Between {
   bool has_gradient = false;  ///< true if earlier layers have parameters
 };
 
-/// Input samples and output scores are whole and the same on all ranks of the layout. Parameters have the names that
-/// the sequential Chain gives them. Between layers, values are gathered or split again as the next layer needs.
+/// Input samples and output scores are whole and the same on all ranks that share the network. Parameters have the
+/// names of the sequential Chain. Between layers, values are gathered or split again as the next layer needs.
 class ParallelChain final : public torch::nn::Module {
  public:
   /// For a part of a network: takes images in the form `input`. Returns images, or scores if the layers end with those.
@@ -49,7 +49,7 @@ class ParallelChain final : public torch::nn::Module {
 
  private:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
-  /// The function of an element-wise layer, which works on parts as on the whole; empty for any other layer.
+  /// The function of an element-wise layer, which can be applied to parts of the values; empty for any other layer.
   static Function element_wise(const Layer& layer);
 
   void add_all();
@@ -79,8 +79,8 @@ class ParallelChain final : public torch::nn::Module {
   void need_rows();  // makes rows whole on every rank
   LayerCost& begin(const std::string& name, Split split);
   void end(LayerCost& cost);
-  /// begin() for a layer that slides windows over images, before width_ is set. Sets the images' tiling to its
-  /// outputs'.
+  /// begin() for a layer that slides windows over images, before width_ is set. Sets the tiling of the images to that
+  /// of the layer's outputs.
   LayerCost& begin_windows(const std::string& name, std::span<const Window> windows);
   template <class Options>
   Options windowed(const char* kind, const Layer& layer);

@@ -229,12 +229,12 @@ void ParallelGpt::add_costs(std::int64_t width, std::int64_t classes, std::int64
       const std::int64_t heads_here = Cut::even(mine * heads / width, sequence->size())[sequence->rank()].size();
       const std::int64_t all_positions = context_ * heads_here * width / heads;
       cost.forward += 3 * here * mine + all_positions, cost.backward += here * mine + 3 * all_positions;
-    } else if (cut) {  // a ring: keys and values of all ranks but the next; in backward also all gradients
+    } else if (cut) {  // ring attention passes on all keys and values but the next rank's; in backward all gradients
       const Cut positions = Cut::even(context_, sequence->size());
       const std::int64_t others = context_ - positions[(sequence->rank() + 1) % sequence->size()].size();
       cost.forward += 2 * others * mine, cost.backward += 2 * (others + context_) * mine;
     }
-    // Outputs of two norms and two sums; queries, keys, values, output of the attention; input and output of the gelu.
+    // Outputs: two norms and two sums; queries, keys, values and output of the attention; input and output of the gelu.
     cost.outputs = 4 * here * width + 4 * here * mine + 2 * here * hidden;
   }
   LayerCost& last = entry("head", norm_weight_.numel() + norm_bias_.numel() + (tied_ ? 0 : head_.numel()));

@@ -13,8 +13,8 @@
 
 namespace tutti::engine {
 
-/// Takes whole token ids and returns whole scores, the same on all ranks of the layout. Parameters have the names of
-/// model=gpt. The values that dropout zeroes do not depend on the mesh.
+/// Takes whole token ids and returns whole scores, the same on all ranks that share the network. Parameters have the
+/// names of model=gpt. The values that dropout zeroes do not depend on the mesh.
 class ParallelGpt final : public torch::nn::Module {
  public:
   /// Throws Error{unsupported, invalid} with the block's name, its width and the mesh.

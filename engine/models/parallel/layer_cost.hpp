@@ -12,7 +12,7 @@ namespace tutti::engine {
 /// for each sample of a step, and once per step.
 struct LayerCost {
   std::string layer;                ///< "conv1"
-  std::string split = "replicate";  ///< how the layer is split over the mesh, for people
+  std::string split = "replicate";  ///< how the layer is split over the mesh, as text for reports
   std::int64_t forward = 0, forward_once = 0, backward = 0, backward_once = 0;
   std::int64_t weights = 0;  ///< on this rank
   std::int64_t outputs = 0;  ///< on this rank, for each sample

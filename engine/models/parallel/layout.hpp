@@ -17,7 +17,7 @@ struct Layout {
   nn::Space space;   ///< the ranks along height and width
   nn::Space one;     ///< a space of one rank, for images that are whole
   nn::Group tensor, sequence;
-  /// BatchNorms normalise over the samples of these ranks; nullopt: over those of the space
+  /// BatchNorms normalise over the samples of these ranks; nullopt: over those of the ranks in `space`
   std::optional<Communicator> together = {};
 };
 

@@ -17,9 +17,9 @@
 namespace tutti::engine {
 
 /// Stages of locally connected filters, L2 pooling and local contrast normalisation; then a dense layer. Takes whole
-/// images and returns whole scores, the same on all ranks of the layout. Each rank has the filters of its own
-/// positions, so their gradients are not sent. Le et al., "Building high-level features using large scale unsupervised
-/// learning", ICML 2012.
+/// images and returns whole scores, the same on all ranks that share the network. Each rank has the filters of its
+/// own positions, so their gradients are not sent. Le et al., "Building high-level features using large scale
+/// unsupervised learning", ICML 2012.
 class SparseTower final : public torch::nn::Module {
  public:
   /// Throws Error{unsupported, invalid} with the layer's name and the mesh.

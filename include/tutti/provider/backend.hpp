@@ -17,10 +17,10 @@
 
 namespace tutti {
 
-/// A part of a context that has work in flight: a transport, or a backend with collectives of its own.
+/// A part of a context (all that one rank owns) that has work in flight: a transport, or a backend with collectives.
 ///
-/// Threads: every call except watch() is made by the holder of the context's progress token, so implementations need no
-/// locks against one another.
+/// Threads: every call except watch() is made by the holder of the context's progress token, a lock, so implementations
+/// need no locks against one another.
 class Engine {
  public:
   Engine() = default;
@@ -34,8 +34,8 @@ class Engine {
 
   /// Descriptors that a sleeping thread polls; -1: none. `sleep` becomes readable when progress() has something to do,
   /// provided that arm(true) was called after the last progress() and returned true. arm(true) returns false if
-  /// progress() has something to do already. arm(false) ends this; both are cheap if nothing changes. `watch` becomes
-  /// readable whenever watch() has something to do.
+  /// progress() has something to do already. arm(false) ends this. Both calls are cheap if nothing changes. `watch`
+  /// becomes readable whenever watch() has something to do.
   struct Fds {
     int sleep = -1;
     int watch = -1;
@@ -97,7 +97,7 @@ struct Group {
 
 struct Call;
 
-/// Describes the progress of a call in flight, for reports. Token held.
+/// Describes the progress of a call in flight, for reports. The caller holds the progress token.
 class Tracker {
  public:
   /// The state of the call as text: "ring in round 3 of 6, with rank 2". Empty: unknown.

@@ -18,11 +18,11 @@
 
 namespace tutti {
 
-/// Whether something is usable, and if not, the reason as a clause: "memfd_create is refused (EPERM)".
+/// Says if something is usable, and if not, gives the reason as a clause: "memfd_create is refused (EPERM)".
 struct Viability {
   bool viable = true;
   std::string reason;
-  bool misfit = false;  ///< this process needs another variant of the module; errors give that variant's reason
+  bool misfit = false;  ///< true: not this process's variant of the module; errors prefer another variant's reason
 };
 
 /// The value of `native` below if the program has none. `native` is the program's communicator of all ranks of the job
@@ -36,13 +36,13 @@ struct Rendezvous {
   std::vector<int> peers;                 ///< world ranks to reach by this transport, ascending, without `rank`
   bool one_host = false;                  ///< all peers are on this rank's host and share its network
   std::vector<int> cores;                 ///< cores of this host that `rank` and its peers on this host may use
-  Store* store = nullptr;                 ///< a view with a prefix for this transport
+  Store* store = nullptr;                 ///< a view of the job's store with a prefix for this transport
   const Settings* settings = nullptr;     ///< settings->job and ->secret identify the job and prove membership
   TransportListener* listener = nullptr;  ///< outlives the transport
   Deadline until = never;
   std::int64_t native = no_native;
   /// An allgather of texts along a tree, if all ranks of the job connect by this provider. Collective over the job;
-  /// each `name` is used once. Empty if only some ranks connect; they use the store. texts_of_peers() does both.
+  /// each `name` is used once. Empty if not all ranks connect; they use the store. texts_of_peers() covers both cases.
   std::function<Texts(std::string_view name, const Text& mine)> exchange = {};
 
   /// Exchanges texts with `peers`; each of them calls this with the same `name`. The result is by world rank. The texts
@@ -63,13 +63,13 @@ struct Connected {
 struct BackendMeeting {
   const Group* group = nullptr;
   int world_size = 1;
-  std::shared_ptr<Store> store;  ///< a view for this backend and communicator; null if the job has one rank
+  std::shared_ptr<Store> store;  ///< a view of the store for this backend and communicator; null in a job of one rank
   const Settings* settings = nullptr;
   Deadline until = never;
   std::int64_t native = no_native;
   int local_rank = 0;  ///< this process's index among the job's ranks on its host
   Transport* wire =
-      nullptr;  ///< the context's transport, to be used with the token held and a call in flight; null: none
+      nullptr;  ///< the rank's transport, to be used with the progress token held and a call in flight; null: none
 };
 
 /// Provides a transport, collectives of its own, or both.
@@ -83,7 +83,7 @@ struct Provider {
   /// Error{timeout, resource, ...}. Null: the provider has no transport.
   Connected (*connect)(const Rendezvous&) = nullptr;
 
-  /// Names of this provider's own algorithms for a kind, the default first; its name may be "". An empty list means
+  /// Names of this provider's own algorithms for a kind, the default first, whose name may be "". An empty list means
   /// that the kind is not supported.
   std::span<const std::string_view> (*algorithms)(Kind) = nullptr;
   /// Collective over the group; may block. Throws Error{timeout, resource, ...}. Null: the provider has no collectives,

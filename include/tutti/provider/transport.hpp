@@ -47,8 +47,8 @@ class TransportListener {
 
 /// Messages between ranks of one job, including to the rank itself. Ranks are world ranks.
 ///
-/// Threads: every call except watch() is made by the holder of the context's progress token, so implementations need no
-/// locks.
+/// Threads: every call except watch() is made by the holder of the context's progress token, a lock, so implementations
+/// need no locks.
 /// Ownership: a buffer passed to send(), recv() or recv_reduce() belongs to the transport until its `done` ran.
 /// Order: messages with equal tags between two ranks match in the order of the calls. A send without a posted recv
 /// never blocks another tag: small messages are buffered at the receiver up to a credit per peer (64 KiB; tcp: 256
@@ -94,8 +94,8 @@ class Transport : public Engine {
   virtual void cancel(std::uint64_t group, const Status& why) noexcept = 0;
 
   /// Makes the transport's own collectives for `group`, for example over memory that all its ranks share. Null on all
-  /// ranks if the transport has none. The transport drives the backend while calls are in flight; its owner need not
-  /// call progress(). The backend is destroyed before the transport, with the token held. Any thread; never blocks.
+  /// ranks if the transport has none. The transport drives the backend while calls are in flight; nobody else need
+  /// drive it. The backend is destroyed before the transport, with the token held. Any thread; never blocks.
   virtual std::unique_ptr<Backend> make_backend(const Group& /*group*/) { return nullptr; }
 
   /// Allocates memory that peers can access fastest: see Communicator::allocate. May outlive the transport. Any thread.

@@ -1,4 +1,4 @@
-// The provider throwaway, with which recipe_test.py follows CONTRIBUTING.md's recipe. It has tcp connect.
+// The provider throwaway, with which recipe_test.py follows CONTRIBUTING.md's recipe. Its connections are made by tcp.
 #include "transports/throwaway/settings.hpp"
 #include "tutti/provider/provider.hpp"
 

@@ -18,7 +18,7 @@ std::optional<std::string> told(const char* name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// Of "RANK:CALL" or "RANK".
+// True if the variable `name`, "RANK:CALL" or "RANK", names this call.
 bool meant(const char* name, int rank, int call) {
   const auto text = told(name);
   if (!text) return false;
@@ -26,7 +26,7 @@ bool meant(const char* name, int rank, int call) {
   return std::stoi(*text) == rank && (colon == text->npos || std::stoi(text->substr(colon + 1)) == call);
 }
 
-/// The job of the thread's last call.
+/// Holds the job of the thread's last call until the thread ends.
 struct OfThread {
   std::shared_ptr<Job> job;
   ~OfThread() {
@@ -131,7 +131,7 @@ Result Comm::launch(Task task, void* stream) {
   if (!slow) return enqueue(), success;
   state_ = in_progress;
   leave_job();
-  // Not as long on one rank as on another.
+  // The delay differs between ranks.
   const auto pause =
       std::stoi(*slow) * 1ms * (1 + (id_ + static_cast<unsigned>(number) * 5 + static_cast<unsigned>(rank_) * 3) % 7);
   std::thread([self = shared_from_this(), enqueue, pause] {
@@ -173,7 +173,7 @@ void Comm::play(Task& task, int number, std::size_t place) {
     for (const auto& one : task.ends) one();
 }
 
-// Of the transfers with one peer in one direction only the first that is not over moves.
+// For each peer and direction, only the first transfer that is not over can move.
 bool Comm::move(Task& task) {
   std::set<std::pair<int, bool>> busy;
   bool moved = false;
@@ -196,7 +196,7 @@ bool Comm::step(Transfer& one) {
   } else {
     if (put == got) return false;
     const Channel::Piece& piece = channel.pieces[got % Channel::depth];
-    if (piece.what != one.what || piece.bytes > one.bytes - one.done) return wait_for_abort();  // in another call
+    if (piece.what != one.what || piece.bytes > one.bytes - one.done) return wait_for_abort();  // of another call
     if (piece.bytes > 0) std::memcpy(one.memory + one.done, piece.data, piece.bytes);
     one.done += piece.bytes;
     channel.got.store(got + 1);

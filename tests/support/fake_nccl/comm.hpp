@@ -1,4 +1,4 @@
-// A fake communicator, and the operations on it.
+// A fake NCCL communicator, and its operations.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ using tutti::nccl::Result;
 const Runtime* runtime() noexcept;
 void say_error(const std::string& text);
 
-/// Bytes from or to one peer.
+/// A transfer of bytes from or to one peer.
 struct Transfer {
   int peer;
   bool sends;
@@ -31,18 +31,18 @@ struct Transfer {
   std::size_t bytes;
   std::uint64_t what;
   std::size_t done = 0;
-  bool begun = false;  // even nothing is a message
+  bool begun = false;  // an empty transfer is a message, too
   bool over() const noexcept { return begun && done == bytes; }
 };
 
-/// What one launch does: first `begins`, then all transfers at once, then `ends`.
+/// The work of one launch: first `begins`, then all transfers at once, then `ends`.
 struct Task {
   std::vector<std::function<void()>> begins;
   std::vector<Transfer> transfers;
   std::vector<std::function<void()>> ends;
 };
 
-/// What a call that is in progress leaves with its thread until it is finished (see Comm::finish).
+/// The state that a call in progress keeps with its thread until Comm::finish().
 struct Job {
   std::atomic<bool> unfinished{true}, thread_gone{false};
 };
@@ -51,7 +51,7 @@ struct Job {
 class Device {
  public:
   static Device& of(int index);
-  std::size_t launched(std::uint64_t comm);  ///< gives the task's number
+  std::size_t launched(std::uint64_t comm);  ///< returns the task's number
   std::vector<std::uint64_t> launches();
   bool has_turn(std::size_t task);
   void over(std::size_t task);
@@ -73,10 +73,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
   const std::string& name() const noexcept { return name_; }
   Result state() const noexcept { return static_cast<Result>(state_.load()); }
 
-  void begin(bool blocking);               // meets the others on a thread of its own
-  Result launch(Task task, void* stream);  // never waits
-  Result finish();                         // the job of the last call, where that has succeeded
-  void abort();                            // ends what is under way
+  void begin(bool blocking);               // connects to the others on a thread of its own
+  Result launch(Task task, void* stream);  // never blocks
+  Result finish();                         // finishes the job of the last call, if that has succeeded
+  void abort();                            // ends all calls in flight
 
  private:
   Result meet();

@@ -133,21 +133,21 @@ std::uint64_t what(int kind, std::size_t bytes, int type, int op) {
          static_cast<unsigned>(op);
 }
 
-// What the caller gave may be an address of a device.
+// Returns the address of the data for the host; the caller's may be an address of a device.
 std::byte* bytes_of(const void* memory) { return memory == nullptr ? nullptr : runtime()->seen(memory); }
 
-/// Contributions that are folded in the order of the ranks.
+/// The ranks' contributions, which are folded in the order of the ranks.
 struct Contributions {
   std::vector<std::vector<std::byte>> parts;
   std::vector<std::byte> scaled;
 };
 
 struct Reducing {
-  std::byte* from;      // of what this rank gives to rank 0
-  std::size_t stride;   // to what it gives to the next rank
-  std::byte* into;      // null: nothing is kept here
+  std::byte* from;      // this rank's data for rank 0
+  std::size_t stride;   // bytes from there to the data for the next rank
+  std::byte* into;      // null: this rank keeps no result
   std::size_t bytes;    // of one result
-  std::vector<int> to;  // ranks that keep one
+  std::vector<int> to;  // ranks that keep a result
   std::size_t whole;    // bytes at `from`
 };
 

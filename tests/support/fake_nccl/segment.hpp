@@ -1,4 +1,4 @@
-// What the ranks of one fake communicator share: a mailbox of a few pieces for each ordered pair.
+// The shared memory of the ranks of one fake communicator: a channel of a few pieces for each ordered pair of ranks.
 #pragma once
 
 #include <fcntl.h>
@@ -17,11 +17,11 @@ namespace fake_nccl {
 inline constexpr std::size_t piece_bytes = 32 << 10;
 inline constexpr int most_ranks = 16;
 
-/// One writer, one reader. Fresh pages are zeros, which is an empty one.
+/// Has one writer and one reader. A new page, which is all zeros, is an empty channel.
 struct Channel {
   static constexpr std::uint64_t depth = 2;
   struct Piece {
-    std::uint64_t what;  // the sender's idea of the call
+    std::uint64_t what;  // identifies the sender's call
     std::uint64_t bytes;
     std::byte data[piece_bytes];
   };
@@ -31,10 +31,10 @@ struct Channel {
 
 struct alignas(64) Shared {
   std::atomic<int> attached;
-  std::atomic<int> device[most_ranks];  // and 1
+  std::atomic<int> device[most_ranks];  // the device's number plus 1
 };
 
-/// Mapped by every rank under one name; the last one to come takes the name away.
+/// Shared memory that every rank maps by the same name. The last rank removes the name.
 class Segment {
  public:
   Segment(const std::string& name, int size)

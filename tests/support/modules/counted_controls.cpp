@@ -1,5 +1,5 @@
 // A module for tests: the transport "counted", which is inproc and counts the control messages of all ranks. The first
-// line of its details, as `tutti info` shows them, is their number.
+// line of its details, which `tutti info` prints, is their number.
 #include <atomic>
 #include <string>
 

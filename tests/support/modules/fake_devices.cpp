@@ -1,5 +1,5 @@
-// A module for tests: the accelerator "fake", for programs that find theirs by the setting `accelerator`; with the
-// kernels that tests/gpu wants of a library, and at work under the fake NCCL where the setting `nccl_library` names it.
+// A module for tests: the accelerator "fake", for programs that load their accelerator by the setting `accelerator`. It
+// also has the kernels that tests/gpu needs, and serves the fake NCCL if the setting `nccl_library` names that.
 //
 //   FAKE_STUMBLE=1     tasks wait for a while before they begin
 //   FAKE_MEMORY=BYTES  so much device memory for each process

@@ -1,6 +1,6 @@
-// A module for tests: the backend "instant", whose calls of any kind end inside start(), well or, by its algorithms
-// "fails" and "throws", not; or, by "later", at the next look. It writes when it was reached, a std::int64_t of Clock,
-// where it finds 8 bytes to write to.
+// A module for tests: the backend "instant", whose calls end inside start(). They succeed, except by its algorithms
+// "fails" and "throws"; by "later" they end at the next poll. If the output has 8 bytes, the backend writes the time of
+// start() there, as a std::int64_t of Clock.
 #include <array>
 #include <cstring>
 #include <stdexcept>
