@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -65,18 +66,24 @@ std::vector<std::string> program_names() {
   return names;
 }
 
+/// Returns what to do when there is no command and no program of this name.
+std::string advice_on(std::string_view name) {
+  if (name == "train")
+    return "it is part of training, which needs LibTorch: install the package tutti-training, or build tutti with "
+           "-DTUTTI_WITH_TORCH=ON";
+  const std::vector<std::string> programs = program_names();
+  std::vector<std::string_view> known(programs.begin(), programs.end());
+  known.push_back("help");
+  for (const NamedCommand& entry : commands()) known.push_back(entry.name);
+  const std::string_view near = nearest(name, known);
+  return (near.empty() ? "" : fmt::format("did you mean '{}'? ", near)) + "see `tutti help`";
+}
+
 int run_program(const std::string& name, const std::vector<std::string>& arguments) {
   const std::string file = name.find('/') == std::string::npos ? find_program(name) : "";
   if (file.empty()) {
-    const std::vector<std::string> programs = program_names();
-    std::vector<std::string_view> known(programs.begin(), programs.end());
-    known.push_back("help");
-    for (const NamedCommand& entry : commands()) known.push_back(entry.name);
-    const std::string_view near = nearest(name, known);
-    fmt::print(
-        stderr,
-        "tutti: there is no command '{}' and no program 'tutti-{}' beside tutti or on PATH: {}see `tutti help`\n", name,
-        name, near.empty() ? "" : fmt::format("did you mean '{}'? ", near));
+    fmt::print(stderr, "tutti: there is no command '{}' and no program 'tutti-{}' beside tutti or on PATH: {}\n", name,
+               name, advice_on(name));
     return exit_usage;
   }
   std::vector<char*> argv = {const_cast<char*>(file.c_str())};

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -47,6 +48,13 @@ class Command(unittest.TestCase):
         self.assert_usage_error(tutti("rum"), "'rum'", "did you mean 'run'?")
         self.assert_usage_error(tutti("xyzzy"), "'xyzzy'", "tutti-xyzzy")
         self.assert_usage_error(tutti("../run"), "'../run'")
+
+    def test_training_that_is_not_installed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = shutil.copy(TUTTI, folder)
+            done = subprocess.run([alone, "train", "--help"], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PATH": folder})
+            self.assert_usage_error(done, "'tutti-train'", "LibTorch", "tutti-training")
 
     def test_unknown_flag_suggests_the_nearest(self):
         self.assert_usage_error(tutti("--versoin"), "'--versoin'")

@@ -29,6 +29,11 @@ class Basics(unittest.TestCase):
         texts = {shell(1, "echo $TUTTI_SECRET $TUTTI_JOB").stdout for _ in range(2)}
         self.assertEqual(len(texts), 2)
 
+    def test_a_secret_that_is_set_is_kept(self):
+        script = 'echo "$TUTTI_SECRET"'
+        self.assertEqual(shell(1, script, env=clean_environment(TUTTI_SECRET="ours")).stdout, "ours\n")
+        self.assertRegex(shell(1, script, env=clean_environment(TUTTI_SECRET="")).stdout, "^[0-9a-f]{64}\n$")
+
     def test_programs_one_after_the_other(self):
         done = shell(3, f"{PROBE} && {PROBE} twice")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -54,7 +54,8 @@ void add_variables(Job& job, const Settings& settings) {
   }
   // Other hosts get only tutti's own variables of this host's environment, and those named by -x.
   if (!job.hosts.empty()) add_own_variables(job.variables);
-  job.variables.try_emplace("TUTTI_SECRET", random_text(32));
+  const char* const secret = std::getenv("TUTTI_SECRET");
+  job.variables.try_emplace("TUTTI_SECRET", secret && *secret ? secret : random_text(32));
   std::string& name = job.variables["TUTTI_JOB"];  // a random suffix makes the name unique
   name += (name.empty() ? "" : "-") + random_text(16);
   job.mark = random_text(16);
