@@ -1,5 +1,5 @@
-// The results of every call on any number of ranks: `tutti run -np 4 collectives`. Rank r gives r + 1 and what follows
-// from it.
+// Checks the results of every call on any number of ranks: `tutti run -np 4 collectives`. Rank r contributes r + 1, or
+// values computed from it.
 #include <math.h>
 #include <poll.h>
 #include <stdint.h>
@@ -217,7 +217,7 @@ static void groups(void) {
   check(alive == TUTTI_OK && text[0] == '\0', "it is alive");
   ok(tutti_barrier(world, NULL, NULL), "barrier");
   ok(tutti_comm_abort(half, "the test says so"), "abort");
-  for (int i = 0; i < 20000 && alive == TUTTI_OK; ++i) {  // it comes to be known
+  for (int i = 0; i < 20000 && alive == TUTTI_OK; ++i) {  // until this rank learns of the abort
     ok(tutti_comm_error(half, &alive, NULL, text, sizeof text), "error");
     check(poll(NULL, 0, 1) == 0, "a pause");
   }

@@ -1,4 +1,4 @@
-// Ranks that are threads meet in each way that C offers: a store of functions, a unique id, an allgather of their own.
+// Ranks are threads, and connect in each way that C offers: a store of C functions, a unique id, an own allgather.
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
@@ -158,7 +158,7 @@ static void* run(void* argument) {
   config.size = ranks;
   config.connect_timeout = 60;
   tutti_comm comm = NULL;
-  // One job after the other in the same store; the third is smaller.
+  // Runs four jobs one after the other in the same store; the third has fewer ranks.
   for (int again = 0; again < 4; ++again) {
     config.size = again == 2 ? ranks - 1 : ranks;
     if (rank >= config.size) continue;

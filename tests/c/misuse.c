@@ -1,5 +1,5 @@
-// Every function with what it must refuse: NULL, wrong numbers, structs of wrong sizes. Each gives a result and a
-// sentence, and the communicator works afterwards. And communicators that come and go a thousand times.
+// Calls every function with what it must refuse: NULL, wrong numbers, structs of wrong sizes. Each call returns an
+// error and a text, and the communicator works afterwards. Also creates and frees communicators a thousand times.
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ static void sizes_of_structs(void) {
   refused(tutti_allreduce(world, NULL, numbers, 4, TUTTI_F64, TUTTI_SUM, &newer.call, NULL),
           "a field that is not known");
   tutti_call call = TUTTI_CALL_INIT;
-  call.struct_size = 16;  // as if there had been only a time-out
+  call.struct_size = 16;  // as in an older version, whose struct ends after the timeout
   call.device = 12345;
   ok(tutti_allreduce(world, NULL, numbers, 4, TUTTI_F64, TUTTI_SUM, &call, NULL), "a shorter struct");
   call.struct_size = 3;

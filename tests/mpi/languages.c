@@ -1,4 +1,4 @@
-// The half in C of languages.f90.
+// The C half of the program in languages.f90.
 #include <mpi.h>
 
 static int in, out;
