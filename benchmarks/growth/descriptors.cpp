@@ -24,7 +24,7 @@ int open_descriptors() {
 }
 
 /// Plays one rank, a process that reaches the others by shared memory. All ranks exchange messages in an alltoall.
-/// Returns how many descriptors a rank then has more than before it connected: the maximum over all ranks.
+/// Returns how many more descriptors a rank has open than before it connected: the maximum over all ranks.
 int descriptors_of_a_job(const std::shared_ptr<Store>& store, int rank, int size) {
   Bootstrap self;
   self.rank = rank;

@@ -27,7 +27,7 @@ constexpr Kind kinds[] = {Kind::allreduce, Kind::broadcast,      Kind::reduce,
                           Kind::allgather, Kind::reduce_scatter, Kind::alltoall};
 constexpr std::size_t sizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 64 << 20};
 constexpr double good_choice = 1.1, good_plan = 1.5;
-constexpr double worth_replaying = 3;  // times the least estimate; candidates above it are not the best
+constexpr double worth_replaying = 3;  // times the least estimate; candidates above that are not replayed
 
 struct Cost {
   double seconds = 0;

@@ -208,7 +208,7 @@ Communicator make_world(const Settings& settings) {
   return Communicator::connect(bootstrap_over(mpi, settings));
 }
 
-/// Runs a step on all ranks. Returns false, after a warning, if it throws on any of them.
+/// Runs a step on all ranks. If it throws on any rank, that rank logs a warning, and all ranks return false.
 template <class Step>
 bool together(Step&& step) {
   std::string why;

@@ -1,4 +1,5 @@
-// Progress: drives a context by waiting threads and a background thread: by the holder of its lock, the progress token.
+// Progress of a context. The thread that holds its lock, the progress token, advances all of its work. This is a
+// waiting thread or, if none waits, the background thread.
 #pragma once
 
 #include <atomic>

@@ -48,7 +48,7 @@ bool take_parts(std::string_view text, std::vector<Progress::Part>& parts) {
   return text.empty();
 }
 
-/// The properties of blocks on which the order depends.
+/// The properties of `blocks` that determine the order of samples, as a text.
 std::string text_of(const Blocks& blocks) {
   return "blocks=" + std::to_string(blocks.count()) + " window=" + std::to_string(blocks.window) +
          " open=" + std::to_string(blocks.open) + " digest=" + std::to_string(blocks.digest());

@@ -9,7 +9,7 @@
 static int checks = 0;
 
 static void check(int holds, const char* what) {
-  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);  // atomic, because several threads call a store's functions
+  __atomic_fetch_add(&checks, 1, __ATOMIC_RELAXED);  // atomic, because ranks may be threads, which all call check()
   if (holds) return;
   fprintf(stderr, "failed: %s (the last error: '%s')\n", what, tutti_last_error());
   exit(1);

@@ -1,8 +1,9 @@
-// To be loaded before a program's libraries (LD_PRELOAD). The program's RDMA devices accept N requests to send, or to
-// receive, and refuse the next one, as a device does that runs out of a resource; or they refuse to register memory for
-// a message; or the second device fails as soon as a file exists.
+// To be loaded before a program's libraries (LD_PRELOAD). Makes the program's RDMA devices fail:
 //
-//   TEST_REFUSE_SENDS=N, TEST_REFUSE_RECEIVES=N, TEST_REFUSE_MESSAGES=1, TEST_BREAK_RXE1=FILE
+//   TEST_REFUSE_SENDS=N       N requests to send are accepted and all later ones refused, for lack of a resource
+//   TEST_REFUSE_RECEIVES=N    the same for requests to receive
+//   TEST_REFUSE_MESSAGES=1    no memory can be registered for a message
+//   TEST_BREAK_RXE1=FILE      the device rxe1 reports a fatal error once FILE exists
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>

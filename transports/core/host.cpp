@@ -170,7 +170,7 @@ std::vector<int> binding_order(std::span<const int> cores, const std::string& sy
   for (const int core : cores) {
     const std::string folder = system + "/cpu/cpu" + std::to_string(core) + "/topology";
     const std::vector<int> siblings = parse_core_list(first_line(folder + "/thread_siblings_list"));
-    // Hardware threads outside `cores` do not count, so the second thread of a core may be the only one.
+    // Hardware threads outside `cores` do not count: if the first of a core is outside, its second is its first here.
     const auto before = std::ranges::count_if(
         siblings, [&](int one) { return one < core && std::ranges::find(cores, one) != cores.end(); });
     keys.push_back({before, node_of(std::span(&core, 1), nodes), core});

@@ -110,7 +110,7 @@ struct ShmCall {
   std::size_t shared_bytes() const noexcept;
 };
 
-/// The share of rank `index` of `size` in `count` elements, cut at cache line boundaries if the buffer starts at one.
+/// The share of rank `index` if `size` ranks divide `count` elements. If the buffer starts at a cache line, shares do.
 Part share(std::size_t count, std::size_t width, int index, int size) noexcept;
 
 /// Bytes that are reduced at a time before they are copied on, so that they are still in the L1 cache.

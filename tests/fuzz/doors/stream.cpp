@@ -1,4 +1,4 @@
-// Frames of the stream protocol between ranks, which TCP and shared memory share: a peer sends the input in pieces.
+// Fuzzes the stream protocol between ranks, which TCP and shared memory share: the input is frames that a peer sends.
 #include "tests/fuzz/door.hpp"
 #include "tests/support/memory_ranks.hpp"
 #include "transports/stream/frames.hpp"
