@@ -54,12 +54,12 @@ std::string count_numbers(const Row& row) {
 }
 
 std::string row_numbers(const Row& row, const Verdict* verdict) {
-  const auto replay = row.replay ? std::optional(row.replay->seconds) : std::nullopt;
+  const std::string replay = row.replay ? number(row.replay->seconds) : "null";
   return fmt::format(
       "{{\"algorithm\": {}, \"chosen\": {}, \"lanes\": {}, \"lane_bytes\": {}, \"estimate\": {}, \"replay\": {}, "
       "\"counts\": {}, \"check\": {}}}",
       json_text(row.algorithm->name), row.chosen, row.call.lanes.number, row.call.lanes.count * row.call.width,
-      number(row.estimate), number(replay), row.counted.whole ? count_numbers(row) : "null",
+      number(row.estimate), replay, row.counted.whole ? count_numbers(row) : "null",
       verdict == nullptr ? "null" : json_text(verdict->text));
 }
 
