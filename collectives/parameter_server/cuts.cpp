@@ -26,7 +26,7 @@ bool Server::may_be_taken(const Seat& seat, const Arrival& arrival) const {
 void Server::begin_cut(Seat& seat, const Arrival& arrival) {
   if (cut_) return refuse(seat, arrival.request, "another worker is making one; try again when it is done");
   kept_ = {};
-  cut_.emplace().owner = seat.member.worker;
+  cut_ = Cut{seat.member.worker, {}};
   Serializer archive;
   for (const auto& one : seats_) {
     cut_->until[one->member.worker] = one->taken;

@@ -30,6 +30,11 @@ int closeness(const Endpoint& a, const Endpoint& b) {
 
 bool same_port(const Endpoint& a, const Endpoint& b) { return a.device == b.device && a.port == b.port; }
 
+[[noreturn]] void refuse_card() {
+  throw Error(Code::protocol,
+              "a rank published RDMA addresses that this version cannot read. Use the same tutti on all hosts.");
+}
+
 }  // namespace
 
 Address address_of(const std::uint8_t (&gid)[16]) noexcept {
@@ -73,12 +78,8 @@ Card Card::parse(std::string_view text) {
   std::istringstream in{std::string(text)};
   Card card;
   std::string line;
-  const auto fail = [] [[noreturn]] {
-    throw Error(Code::protocol,
-                "a rank published RDMA addresses that this version cannot read. Use the same tutti on all hosts.");
-  };
-  if (!std::getline(in, line) || line != card_magic) fail();
-  if (!(in >> card.rank >> card.host) || !std::getline(in, line)) fail();
+  if (!std::getline(in, line) || line != card_magic) refuse_card();
+  if (!(in >> card.rank >> card.host) || !std::getline(in, line)) refuse_card();
   while (std::getline(in, line)) {
     std::istringstream fields(line);
     Endpoint one;
@@ -86,12 +87,12 @@ Card Card::parse(std::string_view text) {
     std::string address;
     if (!(fields >> one.device >> one.port >> fabric >> one.lid >> one.gid_index >> address >> one.prefix >> one.mtu >>
           one.gigabits))
-      fail();
+      refuse_card();
     const auto parsed = Address::parse(address);
     const auto within = [](int value, int least, int most) { return value >= least && value <= most; };
     if (!parsed || !within(fabric, 0, static_cast<int>(Fabric::roce2)) || !within(one.port, 1, 255) ||
         !within(one.lid, 0, 65535) || !within(one.prefix, 0, parsed->bits()) || card.endpoints.size() == most_endpoints)
-      fail();
+      refuse_card();
     one.fabric = static_cast<Fabric>(fabric);
     one.address = *parsed;
     card.endpoints.push_back(std::move(one));

@@ -103,7 +103,11 @@ bool StagedBackend::advance() {
   waits_ = false;
   try {
     for (int turns = 0; turns < 4 && !broken_; ++turns) {
-      if (!(retire() | store() | play() | fetch())) break;
+      bool any = retire();
+      any |= store();
+      any |= play();
+      any |= fetch();
+      if (!any) break;
       moved = true;
     }
   } catch (const Error& error) {
