@@ -195,8 +195,11 @@ TEST_P(BackendConformance, two_groups_at_once) {
     for (int i = 0; i < 20; ++i) data.emplace_back(world.place(), floats(30'000, static_cast<float>(i)));
     for (std::size_t i = 0; i < data.size(); ++i)
       reports.push_back(&(i % 2 == 0 ? rank : *other).start(allreduce_of(data[i])));
-    for (const Deadline late = deadline_in(Seconds(60)); !have_ended(reports) && Clock::now() < late;)
-      if (!(rank.progress() | other->progress())) std::this_thread::yield();
+    for (const Deadline late = deadline_in(Seconds(60)); !have_ended(reports) && Clock::now() < late;) {
+      bool moved = rank.progress();
+      moved |= other->progress();
+      if (!moved) std::this_thread::yield();
+    }
     expect_good_ends(rank, reports);
     for (std::size_t i = 0; i < data.size(); ++i)
       EXPECT_EQ(data[i].read(), floats(30'000, 3.0f * static_cast<float>(i))) << i;

@@ -282,7 +282,8 @@ void Session::drain() {
   Deadline give_up = never;
   for (;;) {
     const bool more = ranks_.talking();
-    const bool moved = sinks_.output.flush() | sinks_.error_alone.flush();
+    bool moved = sinks_.output.flush();
+    moved |= sinks_.error_alone.flush();
     if (!more && !sinks_.output.pending() && !sinks_.error_alone.pending()) return;
     if ((told_to_end_ || limit_passed_) && (moved || give_up == never)) give_up = deadline_in(patience);
     std::vector<pollfd> entries = {{signals_.fd(), POLLIN, 0}};
