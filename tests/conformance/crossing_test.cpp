@@ -51,7 +51,7 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
         size(),
         [&](Rank& rank) {
           const auto me = static_cast<std::size_t>(rank.rank());
-          return make_traced(connect(way_, rank, store, settings_), [this, me, &bytes](const TraceEvent& event) {
+          return make_traced(connect(way_, rank, store, settings_), [me, &bytes](const TraceEvent& event) {
             if (event.verb != TraceEvent::Verb::send || event.ended) return;
             if (hosts()[static_cast<std::size_t>(event.peer)] != hosts()[me]) bytes[me] += event.bytes;
           });

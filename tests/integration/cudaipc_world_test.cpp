@@ -35,8 +35,8 @@ TEST_F(CudaIpc, RanksThatShareADevice) {
 
 // Large calls in place, or with a premul_sum factor, go through the slots in several pieces.
 TEST_F(CudaIpc, StagedPieces) {
-  const std::size_t count = thinned ? 2'200'000 : 5'000'011;
-  run({2, 1}, [count](Communicator&, WorldRank& rank) {
+  constexpr std::size_t count = thinned ? 2'200'000 : 5'000'011;
+  run({2, 1}, [](Communicator&, WorldRank& rank) {
     Folded(rank, {Kind::allreduce, DType::f32, premul_sum(0.5), count, true, false}).play();
     Folded(rank, {Kind::reduce, DType::f32, premul_sum(0.25), count, false, false}).play();
     Folded(rank, {Kind::reduce_scatter, DType::f32, premul_sum(2.0), count / 2, true, false}).play();
@@ -45,9 +45,9 @@ TEST_F(CudaIpc, StagedPieces) {
 }
 
 TEST_F(CudaIpc, LargeOnesAreFoldedInParts) {
-  const std::size_t count = thinned ? 300'001 : 2'000'001;
+  constexpr std::size_t count = thinned ? 300'001 : 2'000'001;
   for (const Shape shape : {Shape{2, 1}, Shape{4, 1}})
-    run(shape, [count](Communicator& world, WorldRank& rank) {
+    run(shape, [](Communicator& world, WorldRank& rank) {
       for (const bool in_place : {false, true}) {
         const auto sum = Folded(rank, {Kind::allreduce, DType::f32, avg, count, in_place, false}).play();
         const auto least = world.allreduce(static_cast<std::int64_t>(sum >> 1), tutti::min).wait();
