@@ -68,6 +68,7 @@ std::vector<std::string> program_names() {
 
 /// Returns what to do when there is no command and no program of this name.
 std::string advice_on(std::string_view name) {
+  if (name == "data") return "this tutti was built without training's data formats (-DTUTTI_WITH_DATA=ON)";
   if (name == "train")
     return "it is part of training, which needs LibTorch: install the package tutti-training, or build tutti with "
            "-DTUTTI_WITH_TORCH=ON";
