@@ -32,7 +32,7 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, **_):
     """Pages of docs/ link to those of the repository's root, which lie beside them on the site."""
-    return re.sub(rf"\]\(\.\./({'|'.join(PROJECT)})\.md", lambda match: f"]({match[1].lower()}.md", markdown)
+    return re.sub(rf"\]\(\.\./((?:\.\./)*)({'|'.join(PROJECT)})\.md", lambda match: f"]({match[1]}{match[2].lower()}.md", markdown)
 
 
 def moved(text):
