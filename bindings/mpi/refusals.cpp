@@ -31,8 +31,8 @@ bool is_alive(Known& known) {
 
 }  // namespace
 
-// A lock is not needed: accept() first counts the call, then reads any_; hear() first sets any_, then reads the count.
-// So at least one of the two sees the other's change.
+// No lock is needed, because at least one of accept() and hear() sees what the other has changed: accept() first counts
+// the call and then reads any_; hear() first sets any_ and then reads the count.
 void Refusals::accept() {
   const std::uint64_t number = next_.fetch_add(1);
   if (!any_.load()) return;

@@ -214,10 +214,11 @@ def take_python(block, given):
     compile(text, str(block), "exec")
     if not given.python:
         return "parsed", ""
+    path = os.pathsep.join(filter(None, [str(FRAMES), os.environ.get("PYTHONPATH")]))  # frames import modules beside them
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "program.py").write_text(text)
         for command in ([given.python, "program.py"], ["tutti", "run", "-np", "2", given.python, "program.py"]):
-            code, output = tried(command, folder, env=environment(given))
+            code, output = tried(command, folder, env={**environment(given), "PYTHONPATH": path})
             if code == LACKING:
                 return "lacking a package", ""
             if code:

@@ -1,14 +1,7 @@
-import os
 import sys
 
-try:
-    import torch
-except ImportError:
-    sys.exit(77)  # a package is lacking
-os.environ.setdefault("RANK", os.environ.get("TUTTI_RANK", "0"))
-os.environ.setdefault("WORLD_SIZE", os.environ.get("TUTTI_SIZE", "1"))
-os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-os.environ.setdefault("MASTER_PORT", "29518")
+import under_torchrun
+import torch
 import tutti.torch
 
 torch.distributed.init_process_group("tutti")
