@@ -92,8 +92,8 @@ void Context::news() {
   for (const auto& group : joined_late) end_backends(*group);
 }
 
-// If a rank is lost, first receives the messages that it sent before its end. Then sends the cause to all ranks, before
-// any link is closed, and fails the groups concerned.
+// If the failure is another rank's, first receives the messages that were sent before it. Then sends the cause to all
+// ranks, before any link is closed, and fails the groups concerned.
 void Context::act_on(const Cause& why) {
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
   {
@@ -102,7 +102,7 @@ void Context::act_on(const Cause& why) {
   }
   log(LogLevel::info, why.text, rank_);
   const bool is_lost = why.code == Code::peer_lost && why.group == 0 && why.culprit != rank_;
-  if (is_lost) take_what_has_arrived(why.culprit);
+  if (why.reporter != rank_ || is_lost) take_what_has_arrived(is_lost ? why.culprit : -1);
   wire().spread(why);
   const Status status(why);
   // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
@@ -158,10 +158,11 @@ void Context::ask_store(const std::function<void()>& question) noexcept {
   }
 }
 
-// A rank that ended by _exit(), or was killed after its last call, had sent all data that the calls here need from it;
-// these calls complete in this function. The other ranks may go on sending for long, so it stops after 20 ms of this
-// thread's CPU time; time in which other threads have the core does not count. Devices and threads of other libraries
-// complete calls without this thread, so it goes on polling while such calls with the lost rank run.
+// A rank that ended by _exit(), was killed after its last call, or failed in a later call, had sent all data that the
+// calls before need from it; these calls complete in this function. The other ranks may go on sending for long, so it
+// stops after 20 ms of this thread's CPU time; time in which other threads have the core does not count. Devices and
+// threads of other libraries complete calls without this thread, so it goes on polling while such calls with the rank
+// `lost`, if one is given, run.
 void Context::take_what_has_arrived(int lost) {
   constexpr Seconds most(0.02);
   for (const Seconds begin = own_time(); own_time() - begin < most;) {

@@ -127,12 +127,15 @@ TEST_P(LastCalls, EndWithOneThatGives) {
   for (const int rank : {1, 0}) EXPECT_EQ(fleet.answer(rank), "");
 }
 
-// Rank 0 has pending calls and is stopped. It sees the data that has come only after the other rank has ended.
-TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
+enum class Leaving { exits, aborts };
+
+/// Rank 0 has pending calls and is stopped. It sees the data that has come only after rank 1 has left.
+void pending_calls_get_their_data(const char* transport, Leaving how) {
   constexpr std::size_t calls = 4;
+  const std::string failure = how == Leaving::exits ? "peer_lost 1" : "aborted 1";
   const TemporaryFolder folder;
   Fleet fleet(2, [&](int rank) -> std::string {
-    const Bootstrap bootstrap = bootstrap_in(folder.path(), rank, 2, GetParam());
+    const Bootstrap bootstrap = bootstrap_in(folder.path(), rank, 2, transport);
     auto world = Communicator::connect(bootstrap);
     std::vector<std::vector<float>> all(calls, std::vector<float>(2 * count));
     const auto given = numbers(static_cast<float>(rank));
@@ -140,7 +143,9 @@ TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
     if (rank == 1) {
       bootstrap.store->wait("stopped", deadline_in(Seconds(30)));
       for (std::size_t i = 0; i < calls; ++i) world.gather(given, Buffer(), 0).wait();
-      ::_exit(0);
+      if (how == Leaving::exits) ::_exit(0);
+      world.abort("enough");
+      return failure_of(world.barrier()) == failure ? "" : "the communicator goes on on rank 1";
     }
     std::vector<Work> pending;
     for (auto& one : all) pending.push_back(world.gather(given, one, 0));
@@ -152,7 +157,7 @@ TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
       const std::vector<float> others(all[i].begin() + count, all[i].end());
       if (others != numbers(1)) return "wrong numbers";
     }
-    return failure_of(world.barrier()) == "peer_lost 1" ? "" : "the communicator goes on";
+    return failure_of(world.barrier()) == failure ? "" : "the communicator goes on";
   });
   const auto store = make_file_store(folder.path());
   store->wait("launched", deadline_in(Seconds(30)));
@@ -163,6 +168,9 @@ TEST_P(LastCalls, ArePendingWhenTheOtherEnds) {
   EXPECT_EQ(fleet.answer(1), "");
   EXPECT_EQ(fleet.answer(0), "");
 }
+
+TEST_P(LastCalls, ArePendingWhenTheOtherEnds) { pending_calls_get_their_data(GetParam(), Leaving::exits); }
+TEST_P(LastCalls, ArePendingWhenTheOtherAborts) { pending_calls_get_their_data(GetParam(), Leaving::aborts); }
 
 INSTANTIATE_TEST_SUITE_P(Transports, LastCalls, ::testing::Values("shm", "tcp"),
                          [](const auto& transport) { return std::string(transport.param); });
