@@ -69,14 +69,14 @@ bool is_flag(const CLI::App& app, const std::string& argument) {
   return name.starts_with("-") && (app.get_option_no_throw(name) || app.get_option_no_throw("-" + name));
 }
 
-void add_settings(CLI::App& app, Settings& settings) {
+void add_settings(CLI::App& app, Settings& settings, const std::string& group) {
   for (const SettingInfo& row : setting_table()) {
     const std::string key(row.key);
     std::string dashed = key;
     std::replace(dashed.begin(), dashed.end(), '_', '-');
     const std::string flags = dashed == key ? "--" + key : "--" + dashed + ",--" + key;
     const auto take = [&settings, key](const std::string& value) { settings.set(key, value, "flag"); };
-    app.add_option_function<std::string>(flags, take, std::string(row.meaning))->group("Settings (TUTTI_*)");
+    app.add_option_function<std::string>(flags, take, std::string(row.meaning))->group(group);
   }
 }
 

@@ -14,8 +14,9 @@ struct Finished {
   int exit_code = 0;
 };
 
-/// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. A parsed flag has the source "flag".
-void add_settings(CLI::App& app, Settings& settings);
+/// Adds every setting as a flag, for example --lane-bytes or --lane_bytes. A parsed flag has the source "flag". Help
+/// shows the flags under the heading `group`, and not at all if that is empty.
+void add_settings(CLI::App& app, Settings& settings, const std::string& group = "Settings (TUTTI_*)");
 
 /// Returns true if the argument is a flag of the command: "--flag", "-f" or "-flag", also with "=value".
 bool is_flag(const CLI::App& app, const std::string& argument);

@@ -18,7 +18,8 @@ bool inside_a_job() {
   return std::getenv("RANK") && std::getenv("WORLD_SIZE");
 }
 
-void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words, bool keep_going) {
+void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words,
+                const std::vector<std::string>& flags) {
   std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   if (program.filename().string().starts_with("tutti-")) program.replace_filename("tutti");  // in the same folder
   const std::string self = program;
@@ -26,7 +27,7 @@ void become_job(int ranks, const Settings& settings, const std::vector<std::stri
   if (settings.sources.contains("backend")) line.insert(line.end(), {"--backend", settings.backend});
   if (settings.sources.contains("transport")) line.insert(line.end(), {"--transport", settings.transport});
   if (settings.sources.contains("net")) line.insert(line.end(), {"--net", settings.net});
-  if (keep_going) line.emplace_back("--keep-going");
+  line.insert(line.end(), flags.begin(), flags.end());
   line.push_back(self);
   line.insert(line.end(), words.begin(), words.end());
   std::vector<char*> argv;

@@ -13,8 +13,8 @@ namespace tutti::tools {
 bool inside_a_job();
 
 /// Replaces this process by `tutti run -np RANKS tutti WORDS...` with the backend, transport and network of the
-/// settings. With `keep_going`, the failure of a rank does not end the other ranks. Throws Error{resource}.
+/// settings. `flags`: further ones of `tutti run`. Throws Error{resource}.
 [[noreturn]] void become_job(int ranks, const Settings& settings, const std::vector<std::string>& words,
-                             bool keep_going = false);
+                             const std::vector<std::string>& flags = {});
 
 }  // namespace tutti::tools

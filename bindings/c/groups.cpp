@@ -1,4 +1,5 @@
-// The C functions of an existing communicator: ranks, groups, errors, memory.
+// The C functions of an existing communicator: ranks, groups, survival, errors, memory.
+#include <algorithm>
 #include <climits>
 
 #include "bindings/c/handles.hpp"
@@ -99,12 +100,45 @@ tutti_result tutti_comm_leaders(tutti_comm comm, tutti_comm* made) {
   return make(comm, made, [](Communicator& of) { return of.leaders(); });
 }
 
+tutti_result tutti_comm_agree(tutti_comm comm, uint64_t* bits, int* members, int* n) {
+  return guarded([&] {
+    const Agreed agreed = usable(comm, "comm").communicator.agree(*given(bits, "bits"));
+    *bits = agreed.bits;
+    if (members != nullptr) std::ranges::copy(agreed.members, members);
+    if (n != nullptr) *n = static_cast<int>(agreed.members.size());
+  });
+}
+
+tutti_result tutti_comm_shrink(tutti_comm comm, tutti_comm* made) {
+  return make(comm, made, [](Communicator& of) { return of.shrink(); });
+}
+
+tutti_result tutti_comm_grow(tutti_comm comm, int most, double patience, tutti_comm* made) {
+  return make(comm, made, [&](Communicator& of) { return of.grow(most, patience); });
+}
+
+tutti_result tutti_comm_waiting(tutti_comm comm, int* n) {
+  return guarded([&] { *given(n, "n") = usable(comm, "comm").communicator.waiting(); });
+}
+
+tutti_result tutti_comm_epoch(tutti_comm comm, uint64_t* epoch) {
+  return guarded([&] { *given(epoch, "epoch") = usable(comm, "comm").communicator.epoch(); });
+}
+
 tutti_result tutti_comm_routes(tutti_comm comm, int i, char* text, size_t text_bytes) {
   return guarded([&] {
     const Communicator& of = usable(comm, "comm").communicator;
     check_rank(i, of.size(), "i");
     put_text(of.routes()[static_cast<std::size_t>(i)], text, text_bytes);
   });
+}
+
+tutti_result tutti_comm_set_name(tutti_comm comm, const char* name) {
+  return guarded([&] { usable(comm, "comm").communicator.set_name(given(name, "name")); });
+}
+
+tutti_result tutti_comm_doctor(tutti_comm comm, double patience, char* text, size_t text_bytes) {
+  return guarded([&] { put_text(usable(comm, "comm").communicator.doctor(patience), text, text_bytes); });
 }
 
 tutti_result tutti_comm_explain(tutti_comm comm, const char* kind, size_t count, tutti_dtype dtype, tutti_op op,

@@ -194,11 +194,45 @@ tutti_result tutti_comm_node(tutti_comm comm, tutti_comm* made);     ///< ranks 
 tutti_result tutti_comm_across(tutti_comm comm, tutti_comm* made);   ///< ranks with the same local index
 tutti_result tutti_comm_leaders(tutti_comm comm, tutti_comm* made);  ///< the first rank of each host
 
+// Survival. The next three functions are calls of the ranks that are left after others have died. Each blocks.
+// tutti_comm_agree and tutti_comm_shrink work on a communicator that has failed. The launcher must not end the job when
+// a rank dies (`tutti run --elastic` or `--keep-going`).
+
+/// The ranks that are left agree on the bitwise and of their *bits and on who is left. Each of them calls it the same
+/// number of times. Sets *bits to the result, `members` to the ranks of `comm` that are left, in ascending order, and
+/// *n to their number; all three are equal on all ranks. `members` has room for as many ranks as `comm` has; `members`
+/// and `n` may be NULL. Not to be called by two threads at once. TUTTI_TIMEOUT: not all that are left called within the
+/// communicator's timeout; the next call continues the same agreement with the same bits. TUTTI_PEER_LOST: the other
+/// ranks hold this rank for lost. If others call tutti_comm_shrink or tutti_comm_grow meanwhile, the communicator's
+/// failure, or TUTTI_MISMATCH.
+tutti_result tutti_comm_agree(tutti_comm comm, uint64_t* bits, int* members, int* n);
+/// Makes a communicator of the ranks that are left, in their old order. Agrees on them first, with the errors of
+/// tutti_comm_agree. If a rank dies afterwards, the new communicator fails, and can be shrunk in turn.
+tutti_result tutti_comm_shrink(tutti_comm comm, tutti_comm* made);
+/// Admits processes that wait to join the job: those that `tutti run --elastic` has started for dead ranks, or that
+/// somebody has started with TUTTI_JOIN=1 and the job's TUTTI_STORE, TUTTI_JOB and TUTTI_SECRET. They call
+/// tutti_comm_from_env, and get the new communicator there. The ranks of `comm` keep their order, and the newcomers
+/// follow. Collective over `comm`, which must work; all ranks pass the same arguments. Admits at most `most`, and waits
+/// at most `patience` seconds until so many are there. If nobody comes, *made is another handle to the communicator
+/// `comm`. The caller frees *made in both cases; `comm` remains usable. TUTTI_UNSUPPORTED: the job has no store in
+/// which processes could wait. Only jobs that tutti_comm_from_env has made can have one.
+tutti_result tutti_comm_grow(tutti_comm comm, int most, double patience, tutti_comm* made);
+/// Sets *n to the number of processes that wait for tutti_comm_grow; 0 if the job has no store. Local; asks the store.
+tutti_result tutti_comm_waiting(tutti_comm comm, int* n);
+/// Sets *epoch to the number of the communicator's epoch. It is 0 for the job's first ranks, and higher after each
+/// tutti_comm_grow that admits processes. Local.
+tutti_result tutti_comm_epoch(tutti_comm comm, uint64_t* epoch);
+
 /// The transport that reaches rank `i`: "shm". Text is truncated to fit.
 tutti_result tutti_comm_routes(tutti_comm comm, int i, char* text, size_t text_bytes);
 /// The backend and algorithm that a call of this kind ("allreduce") with `count` elements per block would use, and why.
 tutti_result tutti_comm_explain(tutti_comm comm, const char* kind, size_t count, tutti_dtype dtype, tutti_op op,
                                 char* text, size_t text_bytes);
+/// The communicator's name in reports. `name` is copied; 31 bytes of it are shown.
+tutti_result tutti_comm_set_name(tutti_comm comm, const char* name);
+/// What holds up the job of this rank, which rank is to blame and in which call, as one paragraph: what `tutti doctor`
+/// says. A call that has run for `patience` seconds counts as stuck. Local; any thread. Text is truncated to fit.
+tutti_result tutti_comm_doctor(tutti_comm comm, double patience, char* text, size_t text_bytes);
 /// Sets *code to TUTTI_OK while the communicator works, otherwise to the code of its first failure, *culprit to the
 /// world rank that the failure concerns (-1: none), and `text` to its text. `culprit` and `text` may be NULL.
 tutti_result tutti_comm_error(tutti_comm comm, tutti_result* code, int* culprit, char* text, size_t text_bytes);

@@ -94,6 +94,14 @@ bool all_can(MPI_Comm comm, bool mine) {
   return all_of_them != 0;
 }
 
+/// The communicator's name in MPI, or how many ranks it has if it has none.
+std::string name_of(MPI_Comm comm, int size) {
+  char name[MPI_MAX_OBJECT_NAME + 1] = {};
+  int length = 0;
+  library().comm_get_name(comm, name, &length);
+  return name[0] != '\0' ? std::string(name) : "an MPI communicator of " + std::to_string(size);
+}
+
 std::optional<Communicator> make_group(MPI_Comm comm, const std::vector<int>& ranks) {
   std::array<unsigned char, 16> name{};
   std::string why = "another rank cannot";
@@ -112,6 +120,7 @@ std::optional<Communicator> make_group(MPI_Comm comm, const std::vector<int>& ra
   } catch (const std::exception& error) {
     why = error.what();
   }
+  if (made) made->set_name(name_of(comm, static_cast<int>(ranks.size())));
   if (all_can(comm, made.has_value())) return made;
   log(LogLevel::warn, "a communicator of " + std::to_string(ranks.size()) + " ranks stays with MPI: " + why,
       all().world->rank);
@@ -125,6 +134,7 @@ void begin_communicators(Communicator world) {
   const auto known = std::make_shared<Known>();
   known->rank = world.rank();
   known->size = world.size();
+  world.set_name(name_of(library().handles.world, known->size));
   known->tutti = std::move(world);
   begin_refusals(*known);
   all().world = known;

@@ -51,16 +51,28 @@ std::string listed(const auto& rows) {
   return text.empty() ? "none" : text;
 }
 
-/// Calls have no deadline, as in MPI: a rank may wait for the others for any time.
-const CallOptions& options() {
-  static const CallOptions without_end{.timeout = no_deadline};
-  return without_end;
+/// Calls have no deadline, as in MPI: a rank may wait for the others for any time. The doctor calls them by MPI's
+/// names.
+const CallOptions& options(Function function, bool with_request) {
+  using Named = std::array<std::array<std::pair<std::string, CallOptions>, function_count>, 2>;
+  static const Named& all = *[] {
+    auto* const made = new Named;  // never destroyed: records point to the names
+    for (std::size_t form = 0; form < made->size(); ++form)
+      for (std::size_t i = 0; i < function_count; ++i) {
+        auto& [name, call] = (*made)[form][i];
+        name = "MPI_" + name_of(static_cast<Function>(i), form == 1);
+        call.timeout = no_deadline;
+        call.label = name.c_str();
+      }
+    return made;
+  }();
+  return all[with_request ? 1 : 0][static_cast<std::size_t>(function)].second;
 }
 
 /// Launches the call. Throws BadArgument for arguments that tutti refuses, such as overlapping buffers.
-Work launch(const Translation& translation, Known& known) {
+Work launch(const Translation& translation, Known& known, Function function, bool with_request) {
   try {
-    Work work = known.tutti->launch(translation.collective(), options());
+    Work work = known.tutti->launch(translation.collective(), options(function, with_request));
     accept_call(known);
     return work;
   } catch (const Error& error) {
@@ -109,7 +121,7 @@ int run_ours(const Call& call, const Original& original, Known& known, const Dec
         return comparison->result();
       }
     }
-    const Work work = launch(translation, known);
+    const Work work = launch(translation, known, call.function, false);
     launched = true;
     wait_for_work(work, known);
     translation.finish();
@@ -139,7 +151,7 @@ int start_ours(const Call& call, MPI_Request* request, Known& known, const Decis
     settle_refusals(known);
     if (policy.check)
       open.shadow = std::make_unique<Shadow>(call, open.translation->collective(), known, decision.folding);
-    open.work = launch(*open.translation, known);
+    open.work = launch(*open.translation, known, call.function, true);
     launched = true;
     return add_request(std::move(open), request);
   } catch (const std::exception& error) {

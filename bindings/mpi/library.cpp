@@ -36,6 +36,7 @@ void take_communicators(void* handle, Library& all) {
   take(handle, all.group_free, "PMPI_Group_free");
   take(handle, all.comm_dup, "PMPI_Comm_dup");
   take(handle, all.comm_free, "PMPI_Comm_free");
+  take(handle, all.comm_get_name, "PMPI_Comm_get_name");
   take(handle, all.comm_create_keyval, "PMPI_Comm_create_keyval");
   take(handle, all.comm_free_keyval, "PMPI_Comm_free_keyval");
   take(handle, all.comm_get_attr, "PMPI_Comm_get_attr");

@@ -37,6 +37,7 @@ struct Library {
   decltype(&MPI_Group_free) group_free;
   decltype(&MPI_Comm_dup) comm_dup;
   decltype(&MPI_Comm_free) comm_free;
+  decltype(&MPI_Comm_get_name) comm_get_name;
   decltype(&MPI_Comm_create_keyval) comm_create_keyval;
   decltype(&MPI_Comm_free_keyval) comm_free_keyval;
   decltype(&MPI_Comm_get_attr) comm_get_attr;

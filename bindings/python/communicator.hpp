@@ -60,6 +60,7 @@ void def_reductions(Class& type);  // reductions
 void def_moves(Class& type);       // collectives that move data
 void def_messages(Class& type);    // point-to-point messages
 void def_groups(Class& type);
+void def_survival(Class& type);
 void def_objects(Class& type);
 void def_makers(nb::module_& module);  // the functions init, connect and from_mpi
 

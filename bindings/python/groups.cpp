@@ -138,6 +138,17 @@ void def_groups(Class& type) {
         self->abort(why);
       },
       nb::arg("why") = "the program aborted the communicator", "End everything in flight, on all ranks.");
+  type.def(
+      "doctor",
+      [](PyCommunicator& self, double patience) {
+        const nb::gil_scoped_release released;
+        return self->doctor(patience);
+      },
+      nb::arg("patience") = 1.0,
+      "What holds up this job, and which rank is to blame in which call. Calls of `patience` seconds count as stuck.");
+  type.def_prop_rw(
+      "name", [](PyCommunicator& self) { return self->name(); },
+      [](PyCommunicator& self, const std::string& name) { self->set_name(name); }, "Its name in reports.");
   type.def("allocate", &allocate, nb::arg("shape"), nb::arg("dtype") = "f32",
            nb::sig("def allocate(self, shape: collections.abc.Sequence[int], dtype: str = 'f32') -> typing.Any"),
            "A NumPy array of zeros that the other ranks of the host read and write in place; 'bf16' comes as uint16.");

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "bindings/python/communicator.hpp"
+#include "collectives/doctor/opinion.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::python {
@@ -81,11 +82,19 @@ NB_MODULE(_core, module) {
   def_work(module);
   Class type(module, "Communicator", "Ranks 0 to size - 1 that call collectives together, each in the same order.");
   def_groups(type);
+  def_survival(type);
   def_reductions(type);
   def_moves(type);
   def_messages(type);
   def_objects(type);
   def_makers(module);
   module.def("_settings", &settings_table);
+  module.def(
+      "_doctor",
+      [](const std::string& which, double patience) {
+        const nb::gil_scoped_release released;
+        return tutti::doctor::opinions(which, static_cast<tutti::doctor::Time>(1e9 * patience));
+      },
+      nb::arg("which"), nb::arg("patience"));
   module.def("_fold_isa", [] { return std::string(tutti::fold_isa()); });
 }

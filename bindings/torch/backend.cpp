@@ -1,8 +1,6 @@
 // Backend: creating groups, launching calls, and shutdown.
 #include "bindings/torch/backend.hpp"
 
-#include <Python.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -12,6 +10,8 @@
 #include "bindings/torch/callbacks.hpp"
 #include "bindings/torch/completer.hpp"
 #include "bindings/torch/errors.hpp"
+#include "bindings/torch/flight_dump.hpp"
+#include "bindings/torch/gil.hpp"
 #include "bindings/torch/memory.hpp"
 #include "bindings/torch/store.hpp"
 #include "tutti/bootstrap.hpp"
@@ -28,20 +28,6 @@ std::set<Backend*>& living() {
   static auto* const all = new std::set<Backend*>;
   return *all;
 }
-
-/// Releases the GIL in its scope if this thread holds it.
-class WithoutGil {
- public:
-  WithoutGil() : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-  ~WithoutGil() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-  }
-
- private:
-  PyThreadState* state_;
-};
 
 std::string random_text() {
   std::random_device device;
@@ -97,6 +83,7 @@ std::shared_ptr<const void> token() {
 Backend::Backend(const Origin& origin, c10::intrusive_ptr<Options> options)
     : c10d::Backend(origin.rank, origin.size),
       options_(std::move(options)),
+      is_default_(origin.members.empty()),
       group_(std::make_shared<Group>(options_->backend, origin.id, options_->timeout,
                                      origin.members.empty() ? all_ranks(origin.size) : origin.members)) {
   try {
@@ -114,12 +101,34 @@ Backend::Backend(const Origin& origin, c10::intrusive_ptr<Options> options)
 }
 
 void Backend::connect(const Origin& origin) {
-  if (!origin.members.empty()) {
+  std::optional<Communicator> part;
+  if (origin.made && !origin.is_world) part = origin.made;
+  if (!origin.made && !is_default_) {
     const std::int64_t self = origin.members[static_cast<std::size_t>(origin.rank)];
-    if (auto group = worlds::group_within(origin.members, self, origin.id)) return group_->open(*std::move(group));
+    part = worlds::group_within(origin.members, self, origin.id);
   }
-  group_->open(connect_world(origin, options_->timeout));
+  if (part) return group_->open(*std::move(part));
+  is_world_ = true;
+  Communicator world = origin.made ? *origin.made : connect_world(origin, options_->timeout);
+  flight_dump::listen(world);
+  FlightRecorder::instance().set_rank(static_cast<int>(group_->members()[static_cast<std::size_t>(origin.rank)]));
+  group_->open(std::move(world));
   worlds::add(group_);
+}
+
+/// Takes over the names that torch has given to the group after it was made: for reports of hangs, and for the flight
+/// recorder.
+void Backend::learn_names() {
+  if (named_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  if (named_.load(std::memory_order_relaxed)) return;
+  const std::string& name = getGroupUid();
+  const std::string desc = getGroupDesc().empty() ? "undefined" : getGroupDesc();
+  if (auto communicator = group_->find())
+    communicator->set_name(desc != "undefined" ? desc : name.empty() ? group_->name() : name);
+  if (FlightRecorder& recorder = FlightRecorder::instance(); recorder.is_on())
+    recorded_ = recorder.add({.name = name, .desc = desc, .members = group_->members(), .rank = rank_});
+  named_.store(true, std::memory_order_release);
 }
 
 Backend::~Backend() {
@@ -185,7 +194,11 @@ c10d::ErrorType Backend::getError() {
 }
 
 CallOptions Backend::call_options(const Request& request, double limit) const {
-  CallOptions options{.timeout = limit, .algorithm = options_->algorithm, .stream = {}, .keep = token()};
+  CallOptions options;
+  options.timeout = limit;
+  options.algorithm = options_->algorithm;
+  options.keep = token();
+  options.label = request.name;
   for (const Tensors* const list : {&request.inputs, &request.outputs})
     for (const at::Tensor& tensor : *list)
       if (tensor.is_cuda() && !options.stream) options.stream = current_stream(tensor.device());
@@ -218,12 +231,14 @@ std::vector<tutti::Work> Backend::earlier_collectives() {
 
 /// Launches a collective of one or several calls.
 Backend::Made Backend::start(Request request) {
+  learn_names();
   Communicator communicator = here(request.name);
   const milliseconds limit = request.timeout == c10d::kUnsetTimeout ? group_->timeout() : request.timeout;
   const CallOptions options = call_options(request, seconds(limit).count());
   const std::vector<Collective> calls = request.calls;
   const char* const name = request.name;
   auto work = c10::make_intrusive<Work>(group_, std::move(request), ++sequence_);
+  work->record(recorded_);
   try {
     tutti::Work part = calls.size() == 1 ? communicator.launch(calls.front(), options)
                                          : communicator.launch(std::span(calls), options);
@@ -240,11 +255,13 @@ Backend::Made Backend::start(Request request) {
 
 /// A barrier completes only after all earlier collectives of this rank.
 Backend::Made Backend::barrier(const c10d::BarrierOptions& options) {
+  learn_names();
   Communicator communicator = here("barrier");
   Request request{.type = c10d::OpType::BARRIER, .name = "barrier", .inputs = {}, .timeout = options.timeout};
   const milliseconds limit = options.timeout == c10d::kUnsetTimeout ? group_->timeout() : options.timeout;
   const CallOptions call = call_options(request, seconds(limit).count());
   auto work = c10::make_intrusive<Work>(group_, std::move(request), ++sequence_);
+  work->record(recorded_);
   std::vector<tutti::Work> parts = earlier_collectives();
   parts.push_back(communicator.barrier(call));
   work->follow(std::move(parts), false);

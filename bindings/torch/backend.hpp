@@ -23,6 +23,8 @@ struct Origin {
   int size = 1;
   std::vector<std::int64_t> members = {};  ///< the group's ranks in the default group; empty: all of them
   std::string id = {};                     ///< name of the group, the same on its members
+  std::optional<Communicator> made = {};   ///< the group's communicator; without it, the Backend makes one
+  bool is_world = false;                   ///< of `made`: it has the ranks that are left of a job
 };
 
 /// Implements c10d::Backend, which documents the calls. Unlike Gloo it also supports tensors with any strides,
@@ -89,6 +91,14 @@ class Backend final : public c10d::Backend {
                                           const int& size) override;
   void eagerConnectSingleDevice(at::Device) override {}
 
+  /// The backend of the ranks that are left, without those to exclude; see shrinking.cpp. All ranks that are not
+  /// excluded and not dead call it; blocks until they have. This group remains, failed or not.
+  bool supportsShrinking() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int flags,
+                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  /// The ranks of the group that are dead. All others call it, and get the same list; blocks until they have.
+  std::vector<int> lost_ranks();
+
   c10d::ErrorType getError() override;
   void abort() override;
   void shutdown() override;
@@ -104,9 +114,11 @@ class Backend final : public c10d::Backend {
   };
   void connect(const Origin& origin);
   void leave(Seconds patience);
+  void learn_names();
   Made start(Request request);
   Made start_sparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
   Communicator here(const char* call) const;
+  c10::intrusive_ptr<Options> options_of_shrunk(const c10::intrusive_ptr<c10d::Backend::Options>& given) const;
   void count_in(const tutti::Work& collective);
   std::vector<tutti::Work> earlier_collectives();
   CallOptions call_options(const Request& request, double seconds) const;
@@ -118,9 +130,13 @@ class Backend final : public c10d::Backend {
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
 
   c10::intrusive_ptr<Options> options_;
+  const bool is_default_;  // torch's default group, whose ranks are numbered anew when it is shrunk
+  bool is_world_ = false;  // all ranks of a job of its own, or those that are left of one; set once, by connect()
   std::shared_ptr<Group> group_;
   std::atomic<std::uint64_t> sequence_{0};
   std::mutex mutex_;
+  std::atomic<bool> named_{false};
+  std::shared_ptr<RecordedProcessGroup> recorded_;       // set once, before `named_`; null if nothing is recorded
   std::vector<c10::weak_intrusive_ptr<Work>> messages_;  // sends and receives in flight
   std::vector<Launched> collectives_;                    // collectives in flight, which a barrier waits for
   std::optional<std::vector<c10::intrusive_ptr<Work>>> coalescing_;

@@ -137,6 +137,7 @@ Backend::Made Backend::message(Request request, int to, int from, int tag) {
   const at::Tensor& tensor = request.inputs[0];
   if (tensor.layout() != at::kStrided || !tensor.is_contiguous()) refuse(name, "takes a contiguous dense tensor");
   if (tag < 0) refuse(name, "Tag must be nonnegative");
+  learn_names();
   Communicator communicator = group_->communicator();
   const CallOptions options = call_options(request, no_deadline);
   const Block block = to >= 0 ? Block::reading(tensor) : Block::writing(tensor);
@@ -144,6 +145,7 @@ Backend::Made Backend::message(Request request, int to, int from, int tag) {
   request.outputs = request.inputs;
   request.ordered = false;
   auto work = c10::make_intrusive<Work>(group_, std::move(request), sequence_);
+  work->record(recorded_, to >= 0 ? rank_ : from, to >= 0 ? to : rank_);
   try {
     if (to < 0 && from == any_rank) {
       work->follow(communicator.recv_any(block.bytes(), tag, options));

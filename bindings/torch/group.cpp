@@ -6,6 +6,7 @@
 
 #include "bindings/torch/callbacks.hpp"
 #include "bindings/torch/errors.hpp"
+#include "bindings/torch/flight_dump.hpp"
 
 namespace tutti::torch_binding {
 
@@ -49,6 +50,7 @@ Communicator Group::communicator_here() {
     std::vector<int> all(static_cast<std::size_t>(base.size()));
     std::iota(all.begin(), all.end(), 0);
     Communicator made = base.group(all, name);
+    made.set_name(base.name() + " (callbacks)");
     const std::lock_guard lock(mutex_);
     if (!communicator_) return made;  // closed meanwhile
     found->communicator = std::move(made);
@@ -84,7 +86,7 @@ void Group::abort(const std::string& why) {
 
 void Group::note(Code code) noexcept {
   Code none = Code::ok;
-  failure_.compare_exchange_strong(none, code);
+  if (failure_.compare_exchange_strong(none, code)) flight_dump::group_failed(code);
 }
 
 namespace worlds {
@@ -134,6 +136,24 @@ std::optional<Communicator> group_within(std::span<const std::int64_t> members, 
   }
   if (!world) return std::nullopt;
   return world->group(ranks, name);
+}
+
+void tell_all(ConstBytes message) {
+  std::vector<Communicator> all;
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& one : list())
+      if (const auto group = one.lock())
+        if (auto world = group->find()) all.push_back(*std::move(world));
+  }
+  for (Communicator& world : all)
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (rank == world.rank()) continue;
+      try {
+        world.control(rank, message);
+      } catch (const Error&) {  // the rank is lost
+      }
+    }
 }
 
 }  // namespace worlds

@@ -42,12 +42,13 @@ class Group {
   void close();
 
   const std::string& name() const noexcept { return name_; }
+  const std::string& id() const noexcept { return id_; }
   std::chrono::milliseconds timeout() const noexcept { return std::chrono::milliseconds(timeout_.load()); }
   void set_timeout(std::chrono::milliseconds limit) noexcept { timeout_ = limit.count(); }
   /// The group's ranks in the default group, by rank in this group.
   const std::vector<std::int64_t>& members() const noexcept { return members_; }
 
-  /// Stores the first failure of a Work, for Backend::getError().
+  /// Stores the first failure of a Work, for Backend::getError(), and dumps the flight recorder.
   void note(Code code) noexcept;
   Code failure() const noexcept { return failure_; }
 
@@ -82,6 +83,8 @@ void add(const std::shared_ptr<Group>& world);
 /// that contains all members; nullopt if no group does. Collective over `members` only; blocks.
 std::optional<Communicator> group_within(std::span<const std::int64_t> members, std::int64_t self,
                                          const std::string& name);
+/// Sends a control message to all other ranks of these groups. Ranks that cannot be reached are left out.
+void tell_all(ConstBytes message);
 }  // namespace worlds
 
 }  // namespace tutti::torch_binding

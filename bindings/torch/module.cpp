@@ -4,6 +4,7 @@
 #include <torch/extension.h>
 
 #include "bindings/torch/backend.hpp"
+#include "bindings/torch/flight_recorder.hpp"
 #include "bindings/torch/future.hpp"
 
 namespace tutti::torch_binding {
@@ -59,13 +60,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readwrite("algorithm", &Backend::Options::algorithm)
       .def("__copy__", &copy)
       .def("__deepcopy__", [](const Backend::Options& self, const py::dict&) { return copy(self); });
-  backend
+  backend.def("lost_ranks", &Backend::lost_ranks, py::call_guard<py::gil_scoped_release>())
       .def(py::init(&make), py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("timeout"),
            py::arg("members"), py::arg("id"), py::arg("options"), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("options", [](Backend& self) {
         return c10::static_intrusive_pointer_cast<Backend::Options>(self.getBackendOptions());
       });
   m.def("communicator", &communicator_of);
+  m.def("flight_recorder_is_on", [] { return FlightRecorder::instance().is_on(); });
+  m.def("dump_flight_recorder", [](bool stacks) {
+    std::string dump;
+    {
+      const py::gil_scoped_release release;
+      dump = FlightRecorder::instance().dump(stacks);
+    }
+    return py::bytes(dump);
+  });
+  m.def("flight_recorder_rank", [] { return FlightRecorder::instance().rank(); });
   m.def("leave_all", [](double seconds) { Backend::leave_all(Seconds(seconds)); });
 }
 

@@ -45,6 +45,19 @@ void Work::make_futures() {
   result_future_ = c10::make_intrusive<c10::ivalue::Future>(c10::AnyEnumType::get());
 }
 
+void Work::record(const std::shared_ptr<RecordedProcessGroup>& group, int from, int to) {
+  if (group == nullptr) return;
+  const milliseconds limit = request_.timeout == c10d::kUnsetTimeout ? group_->timeout() : request_.timeout;
+  ticket_ = FlightRecorder::instance().begin(group, {.type = request_.type,
+                                                     .name = request_.name,
+                                                     .inputs = request_.inputs,
+                                                     .outputs = request_.outputs,
+                                                     .sequence = sequence_,
+                                                     .from = from,
+                                                     .to = to,
+                                                     .timeout = limit});
+}
+
 void Work::follow(std::vector<tutti::Work> parts, bool endless) {
   parts_ = std::move(parts);
   endless_ = endless;
@@ -72,6 +85,7 @@ void Work::subscribe() {
 
 void Work::fail(std::exception_ptr why) {
   claimed_ = true;
+  if (ticket_ != 0) FlightRecorder::instance().end(ticket_, false);
   finish(why);
   tell_futures(why);
   over_ = true;
@@ -109,6 +123,7 @@ void Work::complete() {
       failure = std::current_exception();
     }
   }
+  if (ticket_ != 0) FlightRecorder::instance().end(ticket_, failure == nullptr, source_);
   finish(failure);
   tell_futures(failure);
   over_ = true;

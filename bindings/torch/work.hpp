@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "bindings/torch/flight_recorder.hpp"
 #include "bindings/torch/group.hpp"
 #include "bindings/torch/tensors.hpp"
 
@@ -39,6 +40,8 @@ class Work final : public c10d::Work {
   /// `sequence` is the call's number in its group.
   Work(std::shared_ptr<Group> group, Request request, std::uint64_t sequence);
 
+  /// Notes the call in the flight recorder; called before the launch. `from` and `to`: a message's ranks in the group.
+  void record(const std::shared_ptr<RecordedProcessGroup>& group, int from = -1, int to = -1);
   /// Called once, after the launch. The Work is done when all `parts` are. `endless`: the parts have no deadline, so
   /// wait() without a limit applies the group's timeout.
   void follow(std::vector<tutti::Work> parts, bool endless);
@@ -92,6 +95,7 @@ class Work final : public c10d::Work {
   std::atomic<int> open_{0};
   bool endless_ = false;
   int source_ = -1;
+  FlightRecorder::Ticket ticket_ = 0;
 
   std::atomic<bool> claimed_{false}, over_{false}, seen_{false};
   std::atomic<std::thread::id> by_{};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/api/communicator_impl.hpp"
+#include "collectives/doctor/opinion.hpp"
 #include "transports/core/checked.hpp"
 
 namespace tutti {
@@ -29,8 +30,6 @@ int place_of(int rank, std::span<const int> ranks) {
 
 Communicator Communicator::from_env() { return from_env(Settings::from_environment()); }
 
-Communicator Communicator::from_env(const Settings& settings) { return connect(bootstrap_from_environment(settings)); }
-
 Communicator Communicator::connect(const Bootstrap& bootstrap) {
   auto context = Context::make(bootstrap);
   auto selector = std::make_shared<const Selector>(context->settings(), context->tuned(), context->backends());
@@ -38,12 +37,25 @@ Communicator Communicator::connect(const Bootstrap& bootstrap) {
   std::vector<int> all(static_cast<std::size_t>(context->size()));
   std::iota(all.begin(), all.end(), 0);
   world.members = std::move(all);
-  auto group = context->add_group(std::move(world));
+  auto group = context->add_group(std::move(world), "world");
   auto common = std::make_shared<CommonParts>(std::move(selector));
   Communicator made(std::make_shared<Impl>(std::move(context), std::move(group), std::move(common)));
   made.impl_->make_named_backends(made);
   return made;
 }
+
+void Communicator::set_name(std::string_view name) { impl_->shared_state()->record().set_name(name); }
+std::string Communicator::doctor(double patience) const {
+  const Context& context = impl_->context();
+  const Seconds stuck = checked_seconds(Seconds(patience), "doctor: the patience");
+  if (!context.recorder())
+    throw Error(Code::unsupported, "doctor: this rank's calls are not recorded; unset TUTTI_RECORDER, or set it to on");
+  const auto patients =
+      doctor::patients_of(context.settings().job, context.recorder()->file(), doctor::Look::at_places);
+  return doctor::diagnose(patients, doctor::real_now(), static_cast<doctor::Time>(1e9 * stuck.count())).paragraph();
+}
+
+std::string Communicator::name() const { return impl_->state().record().name(); }
 
 int Communicator::rank() const noexcept { return impl_->group().rank; }
 int Communicator::size() const noexcept { return impl_->group().size(); }
@@ -52,12 +64,12 @@ const Settings& Communicator::settings() const noexcept { return impl_->context(
 
 // ---- groups, memory and the rest ----------------------------------------------------------------
 
-std::optional<Communicator> Communicator::make_group(std::span<const int> ranks, int number) {
+std::optional<Communicator> Communicator::make_group(std::string_view maker, std::span<const int> ranks, int number) {
   Group group{.id = impl_->next_id(number), .rank = -1};
   group.rank = place_of(rank(), ranks);
   group.members = world_ranks(*this, ranks);
   if (group.rank < 0) return std::nullopt;
-  Communicator made(impl_->child(std::move(group)));
+  Communicator made(impl_->child(std::move(group), name() + "/" + std::string(maker)));
   made.impl_->make_named_backends(made);
   return made;
 }
@@ -70,7 +82,25 @@ Communicator Communicator::make_own_group(std::span<const int> ranks, std::strin
     throw Error(Code::invalid,
                 "group: rank " + std::to_string(rank()) + " is not listed; the listed ranks alone make the group");
   group.id = impl_->context().next_group_id(group.members, name);
-  return Communicator(impl_->child(std::move(group)));
+  return Communicator(impl_->child(std::move(group), std::string(name)));
+}
+
+Agreed Communicator::agree(std::uint64_t bits) {
+  std::uint64_t id = 0;
+  if (auto agreed = impl_->agree(Impl::Purpose::agree, bits, id)) return std::move(*agreed);
+  impl_->throw_if_failed();
+  throw Error(Code::mismatch,
+              "agree: other ranks called shrink() or grow(); all that are left must make the same call");
+}
+
+Communicator Communicator::shrink() {
+  Group group{.id = 0, .rank = -1};
+  std::optional<Agreed> agreed;
+  while (!agreed) agreed = impl_->agree(Impl::Purpose::shrink, 0, group.id);  // others may come from another call
+  group.rank = place_of(rank(), agreed->members);
+  group.members = world_ranks(*this, agreed->members);
+  const std::string ending = "/shrink";
+  return Communicator(impl_->child(std::move(group), name().ends_with(ending) ? name() : name() + ending));
 }
 
 void Communicator::make_named_backends() { impl_->make_named_backends(*this); }

@@ -45,7 +45,8 @@ class Communicator::Impl {
       : context_(std::move(context)),
         group_(std::move(group)),
         common_(std::move(common)),
-        choices_(common_->selector, this->group(), context_->settings().explain == "on" && context_->rank() == 0),
+        choices_(common_->selector, this->group(), context_->settings().explain == "on" && context_->rank() == 0,
+                 [group = group_](std::string_view route) { return group->record().text(route); }),
         allowed_(duration_of(Seconds(context_->settings().timeout))) {
     choices_.add(std::make_shared<PlannedBackend>(context_->wire(), this->group(), context_->settings()));
     if (std::shared_ptr<Backend> own = context_->wire().make_backend(this->group())) {
@@ -85,7 +86,8 @@ class Communicator::Impl {
     const CollectiveOperation::Parts parts = parts_of(call, chosen, options);
     if (chosen.gpu == nullptr && !is_value && !options.keep && !context_->verifies_each_call()) {
       std::optional<Work> work;
-      context_->launch_now([&] { return !group_->poisoned() && start_at_once(self, parts, work); });
+      context_->launch_now(
+          [&] { return !group_->poisoned() && group_->gap().ok() && start_at_once(self, parts, work); });
       if (work) return std::move(*work);
     }
     CollectiveOperation& operation = collective(self, parts, chosen.gpu, options);
@@ -119,8 +121,8 @@ class Communicator::Impl {
     if (const Status why = group_->poison(); !why.ok()) throw Error(why.cause(), std::string(why.text()));
   }
 
-  std::shared_ptr<Impl> child(Group group) const {
-    return std::make_shared<Impl>(context_, context_->add_group(std::move(group)), common_);
+  std::shared_ptr<Impl> child(Group group, std::string name) const {
+    return std::make_shared<Impl>(context_, context_->add_group(std::move(group), std::move(name)), common_);
   }
 
   /// Creates the backends that the rules name for this communicator. Collective.
@@ -148,6 +150,24 @@ class Communicator::Impl {
     return {};
   }
 
+  // The functions that agree. Ranks that are in different ones must not take one for the other.
+  enum class Purpose : std::uint32_t { agree = 1, shrink = 2, grow = 4 };
+
+  // Returns what the ranks that are left agree on and, in `id`, the id of a group of them. It is equal on all of them,
+  // however many groups each has made. Nullopt if other ranks agree for another purpose.
+  std::optional<Agreed> agree(Purpose purpose, std::uint64_t bits, std::uint64_t& id) {
+    std::uint32_t number = 0;
+    const auto outcome = context_->agree(*group_, {bits, static_cast<std::uint32_t>(purpose)},
+                                         Seconds(context_->settings().timeout), number);
+    id = id_of(std::uint64_t{1} << 63 | number, 0);
+    if (outcome.value.purposes == 0) return std::nullopt;
+    Agreed agreed{outcome.value.bits, {}};
+    for (int i = 0; i < group().size(); ++i)
+      if (!std::ranges::binary_search(outcome.lost, group().members[static_cast<std::size_t>(i)]))
+        agreed.members.push_back(i);
+    return agreed;
+  }
+
   // The id of a new group: equal on all its ranks, since all ranks make groups in the same order.
   std::uint64_t next_id(int number) { return id_of(++splits_, number); }
 
@@ -172,10 +192,12 @@ class Communicator::Impl {
     return {.call = call,
             .route = chosen.route,
             .summary = context_->checks_messages() ? chosen.summary : Signature(),
+            .recorded = chosen.summary,
             .allowed = allowed(options),
             .on_device = chosen.gpu != nullptr,
             .router = &devices_,
-            .wanted = options.algorithm};
+            .wanted = options.algorithm,
+            .label = options.label};
   }
 
   // Starts a call before its operation object is prepared. If the call completes within its backend's start(), only its
@@ -225,7 +247,9 @@ class Communicator::Impl {
 
   const Route* choose_for_device(const std::shared_ptr<Impl>& self, const Collective& call, Signature summary,
                                  const std::string& wanted) {
-    const auto aside = [&](std::uint64_t id) { return Communicator(child({id, group().rank, group().members})); };
+    const auto aside = [&](std::uint64_t id) {
+      return Communicator(child({id, group().rank, group().members}, group_->record().name() + "/devices"));
+    };
     devices_.prepare({self, &devices_}, id_of(0, 0), aside);
     return devices_.choose(call, summary, wanted);
   }
@@ -244,7 +268,7 @@ class Communicator::Impl {
     staged::Exchanges* const exchanges = gpu != nullptr ? &devices_.exchanges(*gpu) : nullptr;
     PointToPoint& operation = *spare_exchanges_.take();
     if (gpu != nullptr) come_after(operation, spare_exchanges_, *gpu, call, options);
-    operation.prepare(home(self), spare_exchanges_, {call, allowed(options), exchanges});
+    operation.prepare(home(self), spare_exchanges_, {call, allowed(options), exchanges, options.label});
     if (options.keep) operation.keep(options.keep);
     return operation;
   }

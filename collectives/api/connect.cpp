@@ -6,6 +6,7 @@
 // preference. Each provider connects the pairs that no earlier one connected.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -14,6 +15,7 @@
 #include "collectives/bootstrap/gathering.hpp"
 #include "collectives/runtime/context.hpp"
 #include "transports/core/host.hpp"
+#include "transports/decorators/chaos.hpp"
 #include "transports/decorators/routed.hpp"
 #include "transports/decorators/shaped.hpp"
 #include "tutti/log.hpp"
@@ -43,6 +45,7 @@ class Wirer {
         route_(static_cast<std::size_t>(bootstrap.size), -1) {}
 
   Wiring run() {
+    if (!settings_.chaos.empty()) begin_chaos();
     for (const std::string& name : words_of(settings_.transport))
       if (is_worth_trying(name)) wanted_.push_back(wanted(name, settings_));
     exchange_cards();
@@ -59,6 +62,14 @@ class Wirer {
 
  private:
   std::size_t index(int rank) const { return static_cast<std::size_t>(rank); }
+
+  void begin_chaos() {
+    chaos_ = parse_chaos(settings_.chaos);
+    faults_while_connecting_.emplace(*chaos_, bootstrap_.rank);
+    if (bootstrap_.rank == 0)
+      log(LogLevel::warn,
+          "chaos is on, so this job fails on purpose (" + to_string(*chaos_) + "); unset TUTTI_CHAOS to run without");
+  }
 
   // With the default list of transports, an optional provider is tried only if it can be found on this host and the
   // ranks are on several hosts.
@@ -204,6 +215,7 @@ class Wirer {
                            : make_routed(bootstrap_.rank, bootstrap_.size, std::move(transports_), route_);
     if (!settings_.net.empty())
       wiring.transport = make_shaped(std::move(wiring.transport), parse_link_shape(settings_.net));
+    if (chaos_) wiring.transport = make_chaos(std::move(wiring.transport), listener_, *chaos_);
     for (int rank = 0; rank < bootstrap_.size; ++rank)
       wiring.routes.add(rank == bootstrap_.rank ? "self" : wiring.transport->describe(rank));
     return wiring;
@@ -247,6 +259,8 @@ class Wirer {
   std::vector<int> route_;  // by rank: index in transports_; -1: not connected yet
   std::vector<std::unique_ptr<Transport>> transports_;
   std::map<int, std::string> unreached_;
+  std::optional<Chaos> chaos_;
+  std::optional<system_faults::Ticket> faults_while_connecting_;
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ std::optional<Communicator> Communicator::split(int color, int key) {
   std::ranges::sort(order);
   std::vector<int> members;
   for (const auto& [_, member] : order) members.push_back(member);
-  return make_group(members, std::max(color, -1));
+  return make_group("split", members, std::max(color, -1));
 }
 
 Communicator Communicator::split_by(std::string_view key) {
@@ -82,7 +82,7 @@ Communicator Communicator::split_by(std::string_view key) {
   std::vector<int> members;
   for (std::size_t i = 0; i < words.size(); ++i)
     if (words[i].what == mine) members.push_back(static_cast<int>(i));
-  return *make_group(members, members.front());
+  return *make_group("split_by", members, members.front());
 }
 
 std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
@@ -94,7 +94,7 @@ std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
     throw Error(Code::mismatch, "subgroup: rank " + std::to_string(other - words.begin()) +
                                     " does not list the same ranks as rank " + std::to_string(rank()) +
                                     "; all ranks must pass one list, also those that are not in it");
-  return make_group(ranks, 0);
+  return make_group("subgroup", ranks, 0);
 }
 
 Communicator Communicator::group(std::span<const int> ranks, std::string_view name) {
@@ -111,30 +111,36 @@ Communicator Communicator::group(std::span<const int> ranks, std::string_view na
   return made;
 }
 
+// Agrees in a group of the listed ranks, which costs no message to make.
+Communicator Communicator::shrink(std::span<const int> ranks, std::string_view name) {
+  check_list("shrink", ranks, size());
+  return make_own_group(ranks, name).shrink();
+}
+
 Communicator Communicator::dup() {
   gather_words("dup", {});
   std::vector<int> all;
   for (int i = 0; i < size(); ++i) all.push_back(i);
-  return *make_group(all, 0);
+  return *make_group("dup", all, 0);
 }
 
 Communicator Communicator::node() {
   gather_words("node", {});
   const Topology places = topology();
   const int host = places.hosts().host_of(rank());
-  return *make_group(places.hosts()[host], host);
+  return *make_group("node", places.hosts()[host], host);
 }
 
 Communicator Communicator::across() {
   gather_words("across", {});
   const Topology places = topology();
   const int index = places.hosts().index_of(rank());
-  return *make_group(places.hosts().across(index), index);
+  return *make_group("across", places.hosts().across(index), index);
 }
 
 std::optional<Communicator> Communicator::leaders() {
   gather_words("leaders", {});
-  return make_group(topology().hosts().across(0), 0);
+  return make_group("leaders", topology().hosts().across(0), 0);
 }
 
 bool Communicator::is_cartesian() const { return topology().hosts().is_cartesian(); }

@@ -3,10 +3,12 @@
 
 #include <atomic>
 
+#include "collectives/bootstrap/admission.hpp"
 #include "collectives/bootstrap/meeting.hpp"
 #include "collectives/bootstrap/membership.hpp"
 #include "collectives/bootstrap/served_store.hpp"
 #include "transports/core/open_files.hpp"
+#include "transports/core/recorder.hpp"
 #include "tutti/log.hpp"
 #include "tutti/store.hpp"
 #include "tutti/turns.hpp"
@@ -39,8 +41,12 @@ void report(const Choice& choice, const Meeting& meeting) {
 Bootstrap bootstrap_from(const Settings& settings, const Environment& environment) {
   const Deadline until = deadline_in(Seconds(settings.connect_timeout));
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
+  if (environment("TUTTI_JOIN").value_or("") != "") return wait_to_be_called(settings, environment);
   const Choice choice = choose_membership(environment, !settings.store.empty());
   const Membership& m = choice.membership;
+  const std::shared_ptr<Recorder> recorder =
+      Recorder::make(settings.recorder, {m.rank, m.size, m.local_rank, settings.job});
+  if (recorder) recorder->set_stage(Stage::connecting, "looks for the store where the ranks meet");
   if (m.rank == 0) warn_of_unknown(settings);
   raise_limit_of_open_files();  // rank 0 may serve the store to all ranks
   const Meeting meeting = meet(m, settings, environment, until);
@@ -54,6 +60,9 @@ Bootstrap bootstrap_from(const Settings& settings, const Environment& environmen
   result.launcher = m.name;
   result.settings = settings;
   const Seat seat{m.rank, m.size, settings.job, m.name + ": " + m.evidence, settings.connect_timeout};
+  if (recorder) recorder->set_stage(Stage::connecting, "waits at " + meeting.place + " for the other ranks");
+  result.recorder = recorder;
+  if (meeting.store) result.commons = make_commons(meeting.store, settings.job);
   result.store = m.size == 1 ? meeting.store : join_turn(meeting.store, seat, until);
   if (settings.secret.empty())
     result.settings.secret = made_by_rank_0(*result.store, m.rank, "secret", random_secret, until);

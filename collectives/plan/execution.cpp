@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti {
 
@@ -11,6 +12,7 @@ void Execution::play(const Schedule& plan, const LaneMemory& memory, const Tag& 
   tag_ = tag;
   call_ = call.bits;
   round_ = 0;
+  any_data_ = false;
   failure_ = {};
   advance();
 }
@@ -34,7 +36,9 @@ void Execution::post(const Step& step) {
   if (step.last) fold.divisor = memory_.last_divisor;
   if (step.verb == Step::Verb::fold) return fold(data, at(step.with), at(step.from), bytes);
   const int peer = group_.members[static_cast<std::size_t>(step.peer)];
-  const auto done = [this, number = ended_.size()](const Status& status) { step_done(number, status); };
+  // One word with both, so that a std::function does not allocate.
+  const std::size_t word = ended_.size() << 1 | static_cast<std::size_t>(step.verb != Step::Verb::send);
+  const auto done = [this, word](const Status& status) { step_done(word >> 1, (word & 1) != 0, status); };
   ended_.push_back(false);
   ++open_;
   switch (step.verb) {
@@ -52,8 +56,9 @@ void Execution::copy(const Step& step) const {
   });
 }
 
-void Execution::step_done(std::size_t number, const Status& status) {
+void Execution::step_done(std::size_t number, bool received, const Status& status) {
   ended_[number] = true;
+  if (received && status.ok() && !std::exchange(any_data_, true)) owner_.first_data();
   if (failure_.ok() && !status.ok()) {
     failure_ = status;  // report the first failure
     owner_.trouble(status);

@@ -44,6 +44,8 @@ class ExecutionOwner {
   virtual ~ExecutionOwner() = default;
   /// A step failed. Other steps of its round are still running, and end when the group is cancelled.
   virtual void trouble(const Status& why) = 0;
+  /// The first message from another rank has arrived.
+  virtual void first_data() = 0;
   /// All steps are done; or a step has failed and no step is running any more.
   virtual void ended(Execution& execution, const Status& status) = 0;
 };
@@ -72,7 +74,7 @@ class Execution {
   void advance();
   void post(const Step& step);
   void copy(const Step& step) const;
-  void step_done(std::size_t number, const Status& status);
+  void step_done(std::size_t number, bool received, const Status& status);
   std::byte* at(Memory memory, std::size_t element) const noexcept {
     return memory_.view(memory).at(element, memory_.fold.width());
   }
@@ -86,6 +88,7 @@ class Execution {
   Tag tag_;
   std::uint64_t call_ = 0;
   int round_ = 0;            // the next round
+  bool any_data_ = false;    // a message from another rank has arrived
   std::size_t open_ = 0;     // steps of the current round that have not ended
   std::vector<bool> ended_;  // for each message of the current round, in the order of the steps
   Status failure_;

@@ -101,6 +101,7 @@ void PlannedCall::prepare(Call& call, const Algorithm& algorithm) {
   call_ = &call.what;
   algorithm_ = &algorithm;
   next_lane_ = busy_ = 0;
+  any_data_ = false;
   failure_ = {};
   cut_into_lanes();
   copy_input();
@@ -145,7 +146,7 @@ void PlannedCall::cut_into_lanes() {
 
 void PlannedCall::copy_input() {
   input_.clear();
-  if (call_->op.op == Op::premul_sum && call_->in.data != nullptr) {
+  if (folds(call_->kind) && call_->op.op == Op::premul_sum && call_->in.data != nullptr) {
     input_.resize(call_->in.bytes());
     scale(call_->in.dtype, input_.data(), call_->in.data, call_->in.bytes(), call_->op.factor);
   } else if (overwrites_input(*call_)) {

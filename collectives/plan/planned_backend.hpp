@@ -54,6 +54,9 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::string where(const Call& call) const override;
   void partners(const Call& call, std::vector<int>& ranks) const override;
   void trouble(const Status& why) override { made_by_->trouble(why); }
+  void first_data() override {
+    if (!std::exchange(any_data_, true)) made_by_->first_data();
+  }
   void ended(Execution& execution, const Status& status) override;
 
   void cut_into_lanes();
@@ -83,6 +86,7 @@ class PlannedCall final : private ExecutionOwner, private Tracker {
   std::vector<std::unique_ptr<Execution>> executions_;  // by slot
   std::size_t slots_ = 0;                               // number of executions used by the current call
   std::size_t busy_ = 0;
+  bool any_data_ = false;
   std::size_t scratch_bytes_ = 0;  // per slot
   std::vector<std::byte> scratch_;
   std::vector<std::byte> input_;  // replaces `in`: scaled for premul_sum, or a copy for alltoall in place

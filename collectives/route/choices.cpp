@@ -49,8 +49,12 @@ const Route& Choices::kept(const Choice& choice, Kind kind) {
         route.piece == choice.piece)
       return route;
   const bool own_plans = choice.backend == backends_.front().get();
-  return routes_.emplace_back(kind, Route{choice.backend, std::string(choice.algorithm), choice.piece, own_plans})
-      .second;
+  Route route{choice.backend, std::string(choice.algorithm), choice.piece, own_plans,
+              choice.backend->reports_waiting()};
+  if (numbered_)
+    route.recorded = numbered_(std::string(choice.backend->name()) +
+                               (choice.algorithm.empty() ? "" : "/" + std::string(choice.algorithm)));
+  return routes_.emplace_back(kind, std::move(route)).second;
 }
 
 void Choices::remember(Signature summary, Device::Kind device, const Route& route) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -24,8 +25,10 @@ namespace tutti {
 /// Routes live as long as this object.
 class Choices {
  public:
-  Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says)
-      : selector_(std::move(selector)), group_(group), says_(says) {}
+  /// Returns the number by which the flight recorder knows a route's text.
+  using Numbered = std::function<std::uint8_t(std::string_view route)>;
+  Choices(std::shared_ptr<const Selector> selector, const Group& group, bool says, Numbered numbered = {})
+      : selector_(std::move(selector)), group_(group), says_(says), numbered_(std::move(numbered)) {}
 
   /// Adds a backend. The built-in plans (PlannedBackend) are added first.
   void add(std::shared_ptr<Backend> backend);
@@ -90,6 +93,7 @@ class Choices {
   const Group& group_;
   const int hosts_ = group_.hosts();
   const bool says_;  // true: logs each choice once
+  const Numbered numbered_;
   Backends backends_;
   std::array<std::atomic<Table*>, 2> tables_{};  // by device kind; null before the first call
 

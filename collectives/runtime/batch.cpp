@@ -46,6 +46,12 @@ void Batch::join(const Stream& stream) {
     if (!one->done()) one->join(stream);
 }
 
+const Operation* Batch::first_running() const noexcept {
+  for (const Operation* const one : operations_)
+    if (!one->done()) return one;
+  return nullptr;
+}
+
 const Operation* Batch::first_failed() const noexcept {
   for (const Operation* const one : operations_)
     if (!one->status().ok()) return one;

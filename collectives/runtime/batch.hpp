@@ -35,6 +35,8 @@ class Batch final : public WorkState, public Startable {
   void give_up() { finish(); }
 
   std::uint64_t group_id() const noexcept { return group_; }
+  /// The first operation that is not done; null if there is none.
+  const Operation* first_running() const noexcept;
 
   bool start() override;
   bool look() override;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "collectives/doctor/opinion.hpp"
 #include "collectives/runtime/batch.hpp"
 #include "collectives/runtime/token_task.hpp"
 #include "transports/core/deferred_release.hpp"
@@ -12,6 +13,7 @@
 #include "transports/core/host.hpp"
 #include "transports/core/open_files.hpp"
 #include "transports/core/sha256.hpp"
+#include "transports/decorators/recorded.hpp"
 #include "tutti/fork.hpp"
 #include "tutti/log.hpp"
 #include "tutti/threads.hpp"
@@ -45,13 +47,24 @@ Context::Context(const Bootstrap& bootstrap)
       size_(bootstrap.size),
       settings_(bootstrap.settings),
       store_(bootstrap.store),
-      native_(bootstrap.native) {
+      commons_(bootstrap.commons),
+      epoch_(bootstrap.epoch),
+      launcher_(bootstrap.launcher),
+      native_(bootstrap.native),
+      recorder_(bootstrap.recorder && bootstrap.recorder->claim() ? bootstrap.recorder : nullptr) {
   generation_ = fork_generation();
   raise_limit_of_open_files();
   for (const SettingInfo& info : setting_table())  // values set in code have not been checked yet
     Settings(settings_).set(info.key, value_text(settings_, info), "code");
   set_log_level(parse_log_level(settings_.log).value_or(LogLevel::warn));
+  if (!recorder_) recorder_ = Recorder::make(settings_.recorder, {rank_, size_, bootstrap.local_rank, settings_.job});
+  if (recorder_) recorder_->set_stage(Stage::connecting, "connects to the other ranks");
   wiring_ = connect_all(bootstrap, settings_, *this);
+  if (recorder_) {
+    if (settings_.record == "messages") wiring_.transport = make_recorded(std::move(wiring_.transport), *recorder_);
+    recorder_->looked();
+    recorder_->set_stage(Stage::running);
+  }
   checks_messages_ = settings_.verify != "off";
   verifies_each_call_ = settings_.verify == "full";
   if (wiring_.local_ranks > wiring_.local_cores)
@@ -95,17 +108,18 @@ Context::~Context() {
     [[maybe_unused]] auto* transport = wiring_.transport.release();
     return;
   }
-  progress_->stop();          // handles the last failures
+  progress_->stop();  // handles the last failures
+  publish_reason();
   wiring_.transport.reset();  // tells the peers that this rank leaves
   wait_for_deferred_releases(deadline_in(patience));
 }
 
 // ---- communicators ----------------------------------------------------------------------------
 
-std::shared_ptr<GroupState> Context::add_group(Group group) {
+std::shared_ptr<GroupState> Context::add_group(Group group, std::string name) {
   const Topology places = topology().of(group.members);
   if (places.hosts().count() > 1) group.table = places.shared_hosts();
-  auto state = std::make_shared<GroupState>(std::move(group));
+  auto state = std::make_shared<GroupState>(std::move(group), recorder_, std::move(name));
   std::vector<Early> early;
   add_group(state, early);
   for (const Early& one : early) deliver_to(state, one.from, one.message);
@@ -251,6 +265,52 @@ void Context::tick(Clock::time_point now) {
     ask(*operation, now);
     if (now >= operation->until()) expire(*operation);
   }
+  if (recorder_) {
+    recorder_->looked();
+    record_partners(now);
+  }
+}
+
+// Notes for calls that take long which rank they wait for.
+void Context::record_partners(Clock::time_point now) {
+  constexpr auto long_since = std::chrono::milliseconds(100);
+  constexpr std::size_t most_looked_at = 64;
+  std::size_t looked_at = 0;
+  for (const auto& operation : running_) {
+    if (operation->record() == nullptr || operation->done() || now - operation->launched() < long_since) continue;
+    if (operation->call().sequence == 0) continue;  // the record of a send or receive names its ranks
+    if (++looked_at > most_looked_at) return;
+    asked_.clear();
+    operation->partners(asked_);
+    operation->record()->peer.store(asked_.empty() ? -1 : asked_.front(), std::memory_order_relaxed);
+  }
+}
+
+std::string Context::opinion(const Status& failure) const {
+  const std::lock_guard lock(opinion_mutex_);
+  return opinion_about_ == failure.text() ? opinion_ : std::string();
+}
+
+// Reads the recorders of this host for the error's text. Many ranks would take too long.
+void Context::ask_doctor(const Cause& why, Clock::duration patience) {
+  constexpr int most_ranks = 64;
+  if (!recorder_ || wiring_.local_ranks > most_ranks) return;
+  const auto stuck = std::chrono::duration_cast<std::chrono::nanoseconds>(patience).count();
+  std::string text = doctor::last_sentence(settings_.job, recorder_->file(), settings_.recorder, stuck);
+  const std::lock_guard lock(opinion_mutex_);
+  opinion_ = std::move(text);
+  opinion_about_ = why.text;
+}
+
+void Context::begin_wait(const WorkState& work) noexcept {
+  if (!recorder_) return;
+  const auto* operation = dynamic_cast<const Operation*>(&work);
+  if (const auto* batch = dynamic_cast<const Batch*>(&work)) operation = batch->first_running();
+  recorder_->begin_wait(operation != nullptr ? operation->record() : nullptr);
+}
+
+void Context::end_wait() noexcept {
+  if (recorder_) recorder_->end_wait();
 }
 
 }  // namespace tutti

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/runtime/agreements.hpp"
 #include "collectives/runtime/any_source.hpp"
 #include "collectives/runtime/inbox.hpp"
 #include "collectives/runtime/operation.hpp"
@@ -81,6 +82,10 @@ class Context final : public Driver,
 
   /// The key-value store shared by the ranks; null in a world of one. Any thread.
   const std::shared_ptr<Store>& store() const noexcept { return store_; }
+  /// See Bootstrap::commons and Bootstrap::epoch.
+  const std::shared_ptr<Store>& commons() const noexcept { return commons_; }
+  std::uint64_t epoch() const noexcept { return epoch_; }
+  const std::string& launcher() const noexcept { return launcher_; }
   std::int64_t native() const noexcept { return native_; }
 
   /// The engine for receives from any rank; the first call creates it. Token held.
@@ -89,6 +94,11 @@ class Context final : public Driver,
   /// Runs `task` with the token held, and returns when it has run. Exceptions of `task` are rethrown here. Any
   /// thread that does not hold the token.
   void do_holding(std::function<void()> task);
+
+  /// Agrees with the other ranks of `group`, also if it has failed: see Communicator::agree(). `number` is set to the
+  /// number of the agreement, from 1. Afterwards the ranks that the others hold for lost are held for lost here too.
+  /// Throws Error. Any thread that does not hold the token.
+  Consensus::Outcome agree(const GroupState& group, Consensus::Value vote, Seconds allowed, std::uint32_t& number);
 
   /// Sends a control message to the user's handler of `group` on world rank `to`. Any thread that does not hold the
   /// token.
@@ -99,6 +109,11 @@ class Context final : public Driver,
   void add_engine(std::shared_ptr<Engine> engine) { progress_->add(std::move(engine)); }
   /// Releases `leaving`, the engines of a communicator that ends, and soon destroys all engines without another owner.
   void drop_engines(std::vector<std::shared_ptr<Engine>> leaving);
+
+  /// What the doctor said of this failure; empty if nothing. Any thread.
+  std::string opinion(const Status& failure) const;
+  /// The recorder of this rank; null if nothing is recorded. Any thread.
+  const std::shared_ptr<Recorder>& recorder() const noexcept { return recorder_; }
 
   /// As add_engine(), for a backend that performs calls of `group`. The backend is cancelled when the group fails.
   void add_backend(GroupState& group, const std::shared_ptr<Backend>& backend) {
@@ -112,8 +127,8 @@ class Context final : public Driver,
   /// The id of a group that only its members (world ranks) create: equal on all members, different for each group.
   std::uint64_t next_group_id(std::span<const int> members, std::string_view name);
 
-  /// Registers a group and sets its table of hosts.
-  std::shared_ptr<GroupState> add_group(Group group);
+  /// Registers a group and sets its table of hosts. `name` is its name in reports.
+  std::shared_ptr<GroupState> add_group(Group group, std::string name);
   /// Called when the communicator is destroyed on this rank.
   void forget_group(std::uint64_t id) noexcept;
 
@@ -159,11 +174,16 @@ class Context final : public Driver,
   // ProgressHooks
   void news() override;
   void tick(Clock::time_point now) override;
+  void begin_wait(const WorkState& work) noexcept override;
+  void end_wait() noexcept override;
+  void record_partners(Clock::time_point now);
+  void ask_doctor(const Cause& why, Clock::duration patience);
 
   void add_group(const std::shared_ptr<GroupState>& state, std::vector<Early>& early);
-  void act_on(const Cause& why);
+  void act_on(Cause why);
   void publish(const Cause& why) noexcept;
-  std::optional<Cause> published(std::uint64_t group) noexcept;
+  void publish_reason() noexcept;
+  std::optional<Cause> published(const std::string& key) noexcept;
   bool any_published() noexcept;
   void ask_store(const std::function<void()>& question) noexcept;
   void take_what_has_arrived(int lost = -1);
@@ -187,15 +207,22 @@ class Context final : public Driver,
   void deliver(int from, ConstBytes message);
   void deliver_to(const std::shared_ptr<GroupState>& group, int from, ConstBytes message);
   void expire(Operation& operation);
+  void refuse_if_cast_off() const;
+  Error not_agreed(const GroupState& group, const PendingAgreement& pending, Seconds allowed);
   std::string lacking(const Operation& operation, int& first) const;
 
   int rank_, size_;
   std::uint32_t generation_ = 0;  // see tutti/fork.hpp; differs in a forked child
   Settings settings_;
   bool checks_messages_ = true, verifies_each_call_ = false;
-  std::shared_ptr<Store> store_;
+  std::shared_ptr<Store> store_, commons_;
+  const std::uint64_t epoch_;
+  const std::string launcher_;
   std::int64_t native_;
-  bool store_gone_ = false;  // token held
+  bool store_gone_ = false;             // token held
+  std::shared_ptr<Recorder> recorder_;  // null: nothing is recorded
+  mutable std::mutex opinion_mutex_;
+  std::string opinion_, opinion_about_;  // the latter: the text of the cause
   Wiring wiring_;
   std::unique_ptr<Progress> progress_;
 
@@ -215,6 +242,8 @@ class Context final : public Driver,
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held
   Inbox reading_;                                     // the messages that news() is handling; token held
   std::set<std::pair<std::uint64_t, int>> acted_on_;  // (group, culprit) of the causes handled; token held
+  // Token held.
+  Agreements agreements_{rank_, [this](int to, ConstBytes letter) { wire().control(to, letter); }};
 
   std::vector<Ref<Operation>> running_;    // token held
   std::vector<int> asked_;                 // see whom_to_ask(); token held

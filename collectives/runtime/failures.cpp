@@ -12,6 +12,7 @@ namespace tutti {
 namespace {
 
 std::string failure_key(std::uint64_t group) { return "failure/" + std::to_string(group); }
+std::string reason_key(int rank) { return "failure/left/" + std::to_string(rank); }
 constexpr std::string_view any_failure_key = "failures";  // set once the failure of any group is published
 
 // The loss of a rank concerns all communicators with that rank; any other failure concerns this group only.
@@ -94,25 +95,45 @@ void Context::news() {
 
 // If the failure is another rank's, first receives the messages that were sent before it. Then sends the cause to all
 // ranks, before any link is closed, and fails the groups concerned.
-void Context::act_on(const Cause& why) {
+//
+// The other ranks close their links with a rank that they hold for lost. If that is this rank, it must not report them
+// as lost in turn, which would end the communicators that they have without it.
+void Context::act_on(Cause why) {
+  const bool is_cast_off = acted_on_.contains({0, rank_});
+  if (is_cast_off && why.code == Code::peer_lost && why.reporter == rank_ && why.culprit != rank_) return;
   if (!acted_on_.emplace(why.group, why.group == 0 ? why.culprit : -1).second) return;
+  // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
+  const bool asks = why.code == Code::peer_lost && any_published();
+  if (const auto reason = asks ? published(reason_key(why.culprit)) : std::nullopt) {
+    if (reason->culprit == why.culprit)
+      why = *reason;
+    else
+      act_on(*reason);
+  }
   {
     std::lock_guard lock(groups_mutex_);
     ended_.push_back(why);
   }
   log(LogLevel::info, why.text, rank_);
+  if (recorder_) recorder_->failed(why);
   const bool is_lost = why.code == Code::peer_lost && why.group == 0 && why.culprit != rank_;
   if (why.reporter != rank_ || is_lost) take_what_has_arrived(is_lost ? why.culprit : -1);
+  if (why.group == 0 && why.culprit == rank_) publish_reason();  // first, as ranks that hear of it may leave at once
   wire().spread(why);
+  if (why.group == 0) {
+    if (why.culprit >= 0 && why.culprit != rank_)
+      agreements_.lose(why.culprit);
+    else
+      agreements_.fail(Status(why));
+  }
+  if (why.reporter == rank_ && (why.code == Code::peer_lost || why.code == Code::mismatch)) ask_doctor(why, {});
   const Status status(why);
-  // An unreachable rank may have failed earlier with a cause that it could only publish in the store.
-  const bool asks = why.code == Code::peer_lost && any_published();
   for (const auto& group : groups()) {
     const auto& members = group->group().members;
     const bool concerned = why.group != 0 ? group->group().id == why.group
                                           : why.culprit < 0 || std::ranges::count(members, why.culprit) > 0;
     if (!concerned) continue;
-    const auto earlier = asks ? published(group->group().id) : std::nullopt;
+    const auto earlier = asks ? published(failure_key(group->group().id)) : std::nullopt;
     const bool is_idle = is_lost && !earlier && !has_running(*group) && !group->has_other_backends();
     if (is_idle && (group->takes_arrivals() || group->poison_with(status)))
       group->take_arrivals(true);
@@ -130,6 +151,17 @@ void Context::publish(const Cause& why) noexcept {
   });
 }
 
+// A rank that leaves after a failure may never have had a link to a rank that still waits for it. That rank finds the
+// reason here, and does not take this one for a dead rank.
+void Context::publish_reason() noexcept {
+  const auto reason = std::ranges::find(ended_, std::uint64_t{0}, &Cause::group);
+  if (reason == ended_.end()) return;
+  ask_store([&] {
+    store_->set_once(reason_key(rank_), {reinterpret_cast<const char*>(&*reason), sizeof(Cause)});
+    store_->set_once(any_failure_key, "1");
+  });
+}
+
 bool Context::any_published() noexcept {
   bool any = false;
   std::string value;
@@ -137,11 +169,11 @@ bool Context::any_published() noexcept {
   return any;
 }
 
-std::optional<Cause> Context::published(std::uint64_t group) noexcept {
+std::optional<Cause> Context::published(const std::string& key) noexcept {
   std::optional<Cause> found;
   ask_store([&] {
     std::string value;
-    if (!store_->find(failure_key(group), value) || value.size() != sizeof(Cause)) return;
+    if (!store_->find(key, value) || value.size() != sizeof(Cause)) return;
     found = Cause::received(value.data());
   });
   return found;

@@ -30,13 +30,15 @@ void Operation::prepare(Home&& home, Signature call, Clock::duration allowed, bo
 bool Operation::start() {
   return start_with([this] {
     if (numbered_) call_.sequence = group_->begin(call_.call);
-    group_->poisoned() ? begin_after_failure() : begin();
+    begin_record(*group_, entry(call_.sequence));
+    if (group_->poisoned()) return begin_after_failure();
+    numbered_ && !group_->gap().ok() ? finish(group_->gap()) : begin();
   });
 }
 
 // A call on a failed communicator still completes if all the messages that it needs were sent before the failure.
 void Operation::begin_after_failure() {
-  if (group_->takes_arrivals() && !on_device_ && takes()) {
+  if (group_->takes_arrivals() && group_->gap().ok() && !on_device_ && takes()) {
     begin();
   } else {
     if (numbered_) group_->take_arrivals(false);  // backends count calls: after a gap they can start none
@@ -55,11 +57,11 @@ bool Operation::leave_running(Ref<Operation> self) {
 bool Operation::look() { return context_->wire().progress(); }
 
 void Operation::fail_here(const char* what) {
-  const Status why =
-      Status::failure(Code::resource,
-                      describe(call_.call) + " could not go on on rank " + std::to_string(context_->rank()) + ": " +
-                          what + ". Free memory there, or use smaller buffers.",
-                      context_->rank());
+  const Status why = Status::failure(Code::resource,
+                                     describe(made()) + " could not go on on rank " + std::to_string(context_->rank()) +
+                                         ": " + what + ". Free memory there, or use smaller buffers.",
+                                     context_->rank());
+  if (numbered_) group_->leave_gap(why);
   in_trouble(why);
   finish(why);
 }
@@ -77,9 +79,20 @@ void Operation::finish_alone(const Status& status) { end(status); }
 void Operation::end(const Status& status) {
   const Ref<Operation> self = running_ ? context_->finished(*this) : Ref<Operation>();
   if (!status.ok()) ended_ = Clock::now();
+  end_record(status.ok(), !running_);
   complete(status);
   if (joined_.load()) let_streams_go();
   if (keep_) let_owner_go();
+}
+
+void Operation::end_record(bool ok, bool at_once) noexcept {
+  Record* const mine = record();
+  if (mine == nullptr) return;
+  if (at_once && ok)
+    Recorder::ended_at_once(*mine);
+  else
+    Recorder::ended(*mine, ok);
+  record_.store(nullptr, std::memory_order_relaxed);
 }
 
 void Operation::keep(std::shared_ptr<const void> owner) noexcept {
@@ -137,9 +150,11 @@ std::string Operation::explain(const Status& status) const {
   const double elapsed = Seconds(ended_ - launched_).count();
   char head[256];
   std::snprintf(head, sizeof head,
-                "%s, call %u on rank %d of %d (world rank %d), failed after %.3f s: ", describe(call_.call).c_str(),
+                "%s, call %u on rank %d of %d (world rank %d), failed after %.3f s: ", describe(made()).c_str(),
                 call_.sequence, group.rank, group.size(), group.members[static_cast<std::size_t>(group.rank)], elapsed);
-  return head + std::string(status.text());
+  const std::string opinion = context_->opinion(status);
+  const std::string text = head + std::string(status.text());
+  return opinion.empty() ? text : text + (text.ends_with('.') ? "" : ".") + " The records say: " + opinion;
 }
 
 // ---- CollectiveOperation ------------------------------------------------------------------------
@@ -172,6 +187,8 @@ void CollectiveOperation::take_over(const Parts& parts) {
   }
   what.variable = call.variable;
   summary = parts.summary;
+  recorded_ = parts.recorded;
+  label = parts.label;
   if (tracker != nullptr) tracker = nullptr;  // an unneeded store slows the smallest calls by some percent
   route_ = parts.route;
 }
@@ -229,11 +246,21 @@ void CollectiveOperation::give_to_backend() {
   route_->backend->start(*this);
 }
 
+RecordEntry CollectiveOperation::entry(std::uint32_t number) const noexcept {
+  return {.what = Record::What::collective,
+          .call = recorded_.bits,
+          .bytes = std::max(what.in.bytes(), what.out.bytes()),
+          .sequence = number,
+          .how = route_ != nullptr ? route_->recorded : std::uint8_t{0},
+          .is_stamped = route_ == nullptr || !route_->reports_waiting};
+}
+
 CollectiveOperation::Begun CollectiveOperation::start_unprepared(GroupState& group, const Parts& parts) {
   Begun begun;
   take_over(parts);
   sequence = group.begin(parts.summary);
   after = {};
+  begin_record(group, entry(sequence));
   begun_ = &begun;
   try {
     give_to_backend();
@@ -241,7 +268,10 @@ CollectiveOperation::Begun CollectiveOperation::start_unprepared(GroupState& gro
     begun.thrown = std::current_exception();
   }
   begun_ = nullptr;
-  if (begun.is_over) group.completed({sequence, parts.summary});
+  if (begun.is_over) {
+    group.completed({sequence, parts.summary});
+    end_record(true, true);
+  }
   return begun;
 }
 
@@ -278,6 +308,10 @@ void CollectiveOperation::start_those_ready(GroupState& group) {
       continue;
     }
     unstarted.pop_front();
+    if (!group.gap().ok()) {
+      next->finish(group.gap());
+      continue;
+    }
     try {
       next->start_call();
     } catch (const std::exception& error) {

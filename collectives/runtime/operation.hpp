@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/runtime/group_record.hpp"
 #include "collectives/runtime/mailbox.hpp"
 #include "collectives/runtime/pool.hpp"
 #include "collectives/runtime/progress.hpp"
@@ -38,7 +39,8 @@ struct CallRecord {
 /// The state of one communicator on this rank. Sequence numbers and records: token held; the rest: any thread.
 class GroupState : public std::enable_shared_from_this<GroupState> {
  public:
-  explicit GroupState(Group group) : group_(std::move(group)) {}
+  explicit GroupState(Group group, std::shared_ptr<Recorder> recorder = nullptr, std::string name = {})
+      : group_(std::move(group)), record_(std::move(recorder), group_, std::move(name)) {}
 
   const Group& group() const noexcept { return group_; }
 
@@ -118,6 +120,15 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   bool takes_arrivals() const noexcept { return takes_arrivals_; }
   void take_arrivals(bool on) noexcept { takes_arrivals_ = on; }
 
+  /// The failure of a call that its backend did not start; ok: there is none. Backends count calls, so they can start
+  /// none after it, also before the communicator has failed. Token held.
+  const Status& gap() const noexcept { return gap_; }
+  void leave_gap(const Status& why) { gap_ = why; }
+
+  /// The communicator in the flight recorder.
+  GroupRecord& record() noexcept { return record_; }
+  const GroupRecord& record() const noexcept { return record_; }
+
   /// Control messages for the user's handler.
   Mailbox& mailbox() noexcept { return mailbox_; }
 
@@ -137,6 +148,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
   static constexpr std::size_t most_recent = 256;
 
   const Group group_;
+  GroupRecord record_;
   std::list<CollectiveOperation*> unstarted_;
   std::uint32_t sequence_ = 0;
   CallRecord completed_;
@@ -147,6 +159,7 @@ class GroupState : public std::enable_shared_from_this<GroupState> {
              Clock::time_point now) const;
   std::map<std::uint32_t, Late> late_;  // by number of the call
   bool takes_arrivals_ = false;
+  Status gap_;
   std::atomic<bool> has_other_backends_{false};
   mutable std::mutex mutex_;
   std::atomic<bool> poisoned_{false};
@@ -189,6 +202,9 @@ class Operation : public WorkState, public Startable {
   bool look() override;
   void join(const Stream& stream) override;
 
+  /// Its record in the flight recorder while it runs; null if there is none.
+  Record* record() const noexcept { return record_.load(std::memory_order_relaxed); }
+
   /// Called after the pending causes are handled; see Context::postpone.
   void finish_postponed(const Status& status);
 
@@ -200,14 +216,28 @@ class Operation : public WorkState, public Startable {
   void keep(std::shared_ptr<const void> owner) noexcept;
 
   // Token held.
-  Clock::time_point asked{};  ///< when the watchdog last asked the other ranks about this call
-  int questions = 0;          ///< how often the watchdog has asked about this call
-  std::size_t place = 0;      ///< index in the context's list of running operations
+  Clock::time_point asked{};    ///< when the watchdog last asked the other ranks about this call
+  int questions = 0;            ///< how often the watchdog has asked about this call
+  std::size_t place = 0;        ///< index in the context's list of running operations
+  const char* label = nullptr;  ///< CallOptions::label
 
  protected:
   /// Extends WorkState::prepare(). The deadline is `allowed` from now. Calls that are not `numbered` (point to point)
   /// have number 0.
   void prepare(Home&& home, Signature call, Clock::duration allowed, bool numbered, bool on_device);
+
+  /// What the flight recorder says of the call as call `number` of its communicator, which is not part of it.
+  virtual RecordEntry entry(std::uint32_t number) const noexcept = 0;
+  /// The call's signature, also if messages do not carry it.
+  Signature made() const noexcept { return {entry(call_.sequence).call}; }
+  /// Writes the record of a call that starts now. Token held.
+  void begin_record(const GroupState& group, RecordEntry mine) noexcept {
+    mine.group = group.group().id;
+    if (label != nullptr) mine.label = group.record().label(label);
+    record_.store(group.record().begin(mine), std::memory_order_relaxed);
+  }
+  /// `at_once`: the call has ended within its start.
+  void end_record(bool ok, bool at_once) noexcept;
 
   /// True if the call's messages go over the context's transport, whose progress then advances the call.
   virtual bool over_wire() const noexcept { return true; }
@@ -252,6 +282,7 @@ class Operation : public WorkState, public Startable {
   bool leave_running(Ref<Operation> self);
 
   Context* context_ = nullptr;
+  std::atomic<Record*> record_{nullptr};
   GroupState* group_ = nullptr;
   CallRecord call_;
   bool numbered_ = false;
@@ -280,7 +311,9 @@ bool Operation::start_with(Begin begin) {
   } catch (const std::exception& error) {
     fail_here(error.what());
   }
-  return !done() && leave_running(std::move(self));
+  if (done()) return false;
+  Recorder::stamp(record());
+  return leave_running(std::move(self));
 }
 
 /// Keeps the call while the backend performs it, and fails the communicator if the call fails. Reused for later
@@ -291,10 +324,12 @@ class CollectiveOperation final : public Operation, private Call {
     Collective& call;              ///< counts are moved out of it
     const Route* route = nullptr;  ///< null: not chosen yet
     Signature summary;             ///< sent with messages to verify the call
+    Signature recorded;            ///< the same, also if messages are not verified
     Clock::duration allowed{};
     bool on_device = false;        ///< come_after() was called for it
     Router* router = nullptr;      ///< chooses the route later if `route` is null
     std::string_view wanted = {};  ///< the backend or algorithm that the caller requested; empty: none
+    const char* label = nullptr;   ///< CallOptions::label
   };
   using Spare = Pool<CollectiveOperation>;
   /// When the call is done and all handles are dropped, the object is given to `spare`, which `home.keeper` keeps
@@ -330,6 +365,7 @@ class CollectiveOperation final : public Operation, private Call {
 
  private:
   bool over_wire() const noexcept override { return route_ != nullptr && route_->own_plans; }
+  RecordEntry entry(std::uint32_t number) const noexcept override;
   void prepare_all_but_call(Home&& home, Spare& spare, const Parts& parts);
   void take_over(const Parts& parts);
   void begin() override;
@@ -342,12 +378,17 @@ class CollectiveOperation final : public Operation, private Call {
   // Call: reports from the backend
   void trouble(const Status& why) override;
   void enqueued(const Event& end) override { note_enqueued(end); }
+  void waiting() override { Recorder::stamp(record()); }
+  void first_data() override {
+    if (Record* const mine = record(); mine != nullptr) Recorder::arrived(*mine);
+  }
   void abandoned() override { keep_owner_for_ever(); }
   void ended(const Status& status) override;
   void verified(const Status& status);
   void retire() noexcept override;
 
   Spare* spare_ = nullptr;
+  Signature recorded_;            // its signature, also if messages do not carry it
   const Route* route_ = nullptr;  // null: router_ has not chosen the route yet
   Router* router_ = nullptr;
   std::string wanted_;

@@ -30,6 +30,7 @@ void PointToPoint::prepare(Home&& home, Spare& spare, const Parts& parts) {
   spare_ = &spare;
   exchanges_ = parts.exchanges;
   what = call;
+  label = parts.label;
   unmatched_ = false;
   failure_ = {};
 }
@@ -53,7 +54,6 @@ Bytes PointToPoint::landing() noexcept {
 
 void PointToPoint::begin() {
   if (exchanges_ != nullptr) return begin_on_device(tag());
-  const auto world = [&](int rank) { return group().group().members[static_cast<std::size_t>(rank)]; };
   open_ = 1 + (what.to >= 0) + (what.from >= 0 || what.from_any);
   if (what.to >= 0) {
     ConstBytes data = what.in.view();
@@ -75,7 +75,10 @@ void PointToPoint::begin() {
 
 void PointToPoint::receive(int world) {
   const std::uint64_t carried = context().checks_messages() ? half_signature(what.out) : 0;
-  context().wire().recv(world, tag(), carried, landing(), [this](const Status& status) { half_done(status); });
+  context().wire().recv(world, tag(), carried, landing(), [this](const Status& status) {
+    if (Record* const mine = record(); mine != nullptr && status.ok()) Recorder::arrived(*mine);
+    half_done(status);
+  });
 }
 
 // If a message has arrived, posts an ordinary receive from its sender.
@@ -124,6 +127,25 @@ void PointToPoint::cancel(const Status& why) noexcept {
   half_done(why);
 }
 
+int PointToPoint::world(int rank) const noexcept {
+  return rank < 0 ? rank : group().group().members[static_cast<std::size_t>(rank)];
+}
+
+RecordEntry PointToPoint::entry(std::uint32_t /*number*/) const noexcept {
+  constexpr int anyone = -2;
+  const int from = what.from_any ? anyone : world(what.from);
+  return {.what = Record::What::exchange,
+          .call = summary.bits,
+          .bytes = static_cast<std::uint32_t>(from),
+          .sequence = static_cast<std::uint32_t>(what.tag),
+          .peer = world(what.to)};
+}
+
+void PointToPoint::partners(std::vector<int>& ranks) const {
+  if (what.to >= 0) ranks.push_back(world(what.to));
+  if (what.from >= 0) ranks.push_back(world(what.from));
+}
+
 bool PointToPoint::look() {
   const bool moved = Operation::look();
   if (unmatched_) return context().any_source().progress() || moved;
@@ -140,9 +162,9 @@ void PointToPoint::half_done(const Status& status) {
 
 std::string PointToPoint::where() const {
   std::string text;
-  const auto world = [&](int rank) { return std::to_string(group().group().members[static_cast<std::size_t>(rank)]); };
-  if (what.to >= 0) text = "send to world rank " + world(what.to);
-  if (what.from >= 0) text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + world(what.from);
+  if (what.to >= 0) text = "send to world rank " + std::to_string(world(what.to));
+  if (what.from >= 0)
+    text += (text.empty() ? "recv from world rank " : ", recv from world rank ") + std::to_string(world(what.from));
   if (what.from_any) text += text.empty() ? "recv from anyone" : ", recv from anyone";
   return text + " with tag " + std::to_string(what.tag) + " has not ended: does that rank make the counterpart" +
          (exchanges_ != nullptr ? ", with device memory too, and is the device done with what came before?" : "?");

@@ -25,17 +25,20 @@ class PointToPoint final : public Operation, private Call, private AnySourceRece
     const Collective& call;
     Clock::duration allowed{};
     staged::Exchanges* exchanges = nullptr;  ///< performs a call on device memory; null: host memory
+    const char* label = nullptr;             ///< CallOptions::label
   };
   /// As CollectiveOperation::prepare().
   void prepare(Home&& home, Spare& spare, const Parts& parts);
 
   std::string where() const override;
+  void partners(std::vector<int>& ranks) const override;
   void cancel(const Status& why) noexcept override;
   bool look() override;
   bool take_back() override;
 
  private:
   void begin() override;
+  RecordEntry entry(std::uint32_t number) const noexcept override;
   bool takes() const noexcept override { return what.to < 0; }
   void begin_on_device(const Tag& tag);
   // Call: reports from the exchanges
@@ -45,6 +48,7 @@ class PointToPoint final : public Operation, private Call, private AnySourceRece
   void retire() noexcept override;
   void half_done(const Status& status);
   Tag tag() const noexcept;
+  int world(int rank) const noexcept;  // the world rank of a member; negative numbers stay
   Bytes landing() noexcept;
   void receive(int world);
   bool match() override;

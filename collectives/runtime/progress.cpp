@@ -219,6 +219,7 @@ void Progress::wait_shortly(WorkState& work) {
 
 void Progress::wait_long(WorkState& work, Deadline until) {
   const Counted waiting(waiters_);
+  const ToldWait told(hooks_, work);
   while (!work.done() && (until == never || Clock::now() < until)) {
     if (token_.try_acquire()) {
       const Holding token(*this);

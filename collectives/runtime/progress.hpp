@@ -36,6 +36,10 @@ class ProgressHooks {
   virtual ~ProgressHooks() = default;
   virtual void news() = 0;                       ///< called after one or more calls of notice()
   virtual void tick(Clock::time_point now) = 0;  ///< about every 20 ms while a thread drives
+  /// Called when a thread begins to wait for `work` after a short wait was not enough, and when it ends. Without the
+  /// token; any thread.
+  virtual void begin_wait(const WorkState& work) noexcept = 0;
+  virtual void end_wait() noexcept = 0;
 };
 
 /// The progress engine of one context. One thread at a time holds the token and advances all outstanding work: a
@@ -114,6 +118,18 @@ class Progress {
 
    private:
     Progress& progress_;
+  };
+
+  /// Reports a long wait to the hooks.
+  class ToldWait {
+   public:
+    ToldWait(ProgressHooks& hooks, const WorkState& work) : hooks_(hooks) { hooks_.begin_wait(work); }
+    ToldWait(const ToldWait&) = delete;
+    ToldWait& operator=(const ToldWait&) = delete;
+    ~ToldWait() { hooks_.end_wait(); }
+
+   private:
+    ProgressHooks& hooks_;
   };
 
   /// A wait that ended at its deadline. The next wait for the same work continues at the same stage and does not spin

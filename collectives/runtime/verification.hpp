@@ -23,6 +23,7 @@ class Verification final : private ExecutionOwner {
 
  private:
   void trouble(const Status& why) override { outcome_.trouble(why); }
+  void first_data() override {}
   void ended(Execution& execution, const Status& status) override;
   Status compared() const;
 

@@ -136,6 +136,7 @@ void Context::read_control(int from, ConstBytes message) {
   Reply reply;
   if (parse(message, MessageType::query, query)) return answer(from, message);
   if (parse(message, MessageType::answer, reply)) return note_answer(from, message);
+  if (agreements_.receive(from, message)) return;
   deliver(from, message);
 }
 
@@ -256,8 +257,13 @@ void Context::fail_as_mismatch(int other, const CallRecord& mine, Signature thei
 }
 
 // Says which members a call waits for: "ranks 1-127 on h2 have not made this call", and the last call that they
-// completed. Members in the same state are named together. If `first` is negative, sets it to the first such member.
+// completed. Members in the same state are named together. If `first` is negative, sets it to the first such member
+// that the call exchanges with now, else to the first one: a member that does not answer may have done its part and
+// left.
 std::string Context::lacking(const Operation& operation, int& first) const {
+  std::vector<int> partners;
+  operation.partners(partners);
+  bool is_partner = false;
   std::vector<std::pair<std::string, std::vector<int>>> states;  // (last completed call, ranks); "?": no answer
   const GroupState& group = operation.group();
   const bool few = group.group().size() <= few_ranks;  // then all members have been asked
@@ -273,7 +279,9 @@ std::string Context::lacking(const Operation& operation, int& first) const {
       const CallRecord& last = answer->completed;
       state = last.sequence == 0 ? "" : call_text(last.sequence, last.call);
     }
-    if (first < 0) first = member;
+    const bool exchanges = std::ranges::find(partners, member) != partners.end();
+    if (first < 0 || (exchanges && !is_partner)) first = member;
+    is_partner = is_partner || exchanges;
     auto same = std::ranges::find(states, state, [](const auto& each) { return each.first; });
     if (same == states.end()) same = states.insert(same, {state, {}});
     same->second.push_back(member);
@@ -319,8 +327,9 @@ void Context::expire(Operation& operation) {
   else
     text += missing.empty() ? nobody_lacks(operation) : missing;
   const bool own = operation.until() - operation.launched() != duration_of(Seconds(settings_.timeout));
-  why.say(text + ". Raise " + (own ? "the call's own timeout" : "TUTTI_TIMEOUT") +
+  why.say(text + (text.ends_with('?') ? " Raise " : ". Raise ") + (own ? "the call's own timeout" : "TUTTI_TIMEOUT") +
           " if the work really takes that long.");
+  ask_doctor(why, std::min<Clock::duration>(1s, (operation.until() - operation.launched()) / 2));
   fail(why);
 }
 

@@ -11,6 +11,8 @@
 
 namespace tutti {
 
+class Recorder;
+
 /// The information that a rank needs to connect to the others.
 struct Bootstrap {
   int rank = 0;
@@ -21,13 +23,20 @@ struct Bootstrap {
   Settings settings;             ///< with `job` and `secret` set
   std::int64_t native = -1;      ///< communicator of a library in use, as an integer (MPI_Comm_c2f); -1: none
   std::string launcher;  ///< "tutti run", "hand", "torchrun", "Open MPI", "hydra", "SLURM", "Kubernetes", "alone"
+  /// Where processes wait to be admitted by Communicator::grow(): the store without the view of this start of the job.
+  /// Null: none can.
+  std::shared_ptr<Store> commons;
+  std::uint64_t epoch = 0;             ///< see Communicator::epoch()
+  std::shared_ptr<Recorder> recorder;  ///< the rank's flight recorder; null: the context makes it
 };
 
 /// Reads the launcher's environment: TUTTI_RANK/SIZE/STORE/JOB/SECRET set by `tutti run` or by hand; torchrun's RANK,
 /// WORLD_SIZE, MASTER_ADDR, MASTER_PORT; Open MPI's PMIx or OMPI_COMM_WORLD_*; hydra's PMI-1; SLURM's SLURM_PROCID,
 /// SLURM_NTASKS; JOB_COMPLETION_INDEX of a Kubernetes Job with TUTTI_SIZE; otherwise a single rank. Uses the first
 /// launcher whose variables are complete. If two launchers disagree, throws Error{invalid} that describes both.
-/// TUTTI_STORE overrides the store's address. Blocks until the store answers, at most settings.connect_timeout seconds.
+/// TUTTI_STORE overrides the store's address. With TUTTI_JOIN, waits without a limit until a running job's ranks call
+/// Communicator::grow(), and describes this process's place in the new epoch. Otherwise blocks until the store answers,
+/// at most settings.connect_timeout seconds.
 Bootstrap bootstrap_from_environment(const Settings& settings);
 
 /// Collectives of a library that the program already uses, such as MPI. Used during the bootstrap only.

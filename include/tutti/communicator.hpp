@@ -50,6 +50,14 @@ struct CallOptions {
   std::optional<Stream> stream = {};
   /// Owner of the buffers, released when the call is done. With an owner, destroying the Work does not block.
   std::shared_ptr<const void> keep = {};
+  /// What the caller names the call ("MPI_Allreduce"), for the reports of `tutti doctor`. A static text, or null.
+  const char* label = nullptr;
+};
+
+/// The result of agree(), equal on all ranks that return from it.
+struct Agreed {
+  std::uint64_t bits = 0;    ///< the bitwise and of the members' bits
+  std::vector<int> members;  ///< ranks of the communicator that are left, in ascending order
 };
 
 /// Zeroed memory of `size()` elements of T, registered with every transport that can register memory. Movable; owns the
@@ -212,6 +220,51 @@ class Communicator {
   /// The lowest rank of every host; nullopt on the other ranks.
   std::optional<Communicator> leaders();
 
+  // Survival. The following functions are calls of the ranks that are left, and work on a communicator that has failed.
+  // The launcher must not end the job when a rank dies (`tutti run --elastic` or `--keep-going`).
+
+  /// The ranks that are left agree on the bitwise and of their bits and on who is left, even if ranks die meanwhile or
+  /// the communicator has failed. Each of them calls it the same number of times; the bits of a rank that dies
+  /// meanwhile may count. Blocks until all that are left have called, at most for the communicator's timeout; then
+  /// throws Error{timeout} that names whom it waits for, and the next call goes on with the same agreement and bits.
+  /// Throws Error{peer_lost} with this rank as the culprit if the others hold this rank for lost. If others call
+  /// shrink() or grow() meanwhile, throws the communicator's failure, or Error{mismatch}. Costs four small messages per
+  /// rank, and as many again for each rank 0, 1, ... that dies meanwhile. Not to be called by two threads at once. The
+  /// algorithm is described in collectives/runtime/consensus.hpp.
+  Agreed agree(std::uint64_t bits = ~std::uint64_t{0});
+  /// The communicator of the ranks that are left, in their old order. Agrees on them first, see agree(); waits for
+  /// ranks that are in agree() or grow() of this communicator, which fail there and are expected to shrink it then. A
+  /// rank that dies afterwards makes the new communicator fail, which can then be shrunk in turn. Calls of this
+  /// communicator that still run are not concerned: they fail if a rank of theirs has died. The new communicator has
+  /// other tags, so it receives no late message of this one.
+  Communicator shrink();
+  /// The communicator of those of the listed ranks that are left, in the order of the list. The other ranks do not
+  /// call, and need not be dead. Every listed rank that is left passes the same list and name, and makes such
+  /// communicators of one list and name in the same order; if one of them gets Error{timeout}, all have to call again.
+  /// Otherwise as shrink(). Throws Error{invalid} if this rank is not listed.
+  Communicator shrink(std::span<const int> ranks, std::string_view name);
+  /// Admits processes that wait to join the job: those that the launcher has started for dead ranks (`tutti run
+  /// --elastic`), or that somebody has started with TUTTI_JOIN and the job's TUTTI_STORE, TUTTI_JOB and TUTTI_SECRET.
+  /// They return from from_env() with the same new communicator as the callers, in which they follow the ranks of this
+  /// one, in the order in which they came. Collective; all ranks pass the same arguments. Admits at most `most`; blocks
+  /// until so many wait, at most for `patience` seconds, and then takes those that are there. Returns a handle to this
+  /// communicator if there are none, or if they end before they are connected. The new communicator is the world of a
+  /// new epoch: it shares no connection, memory or tag with this one, which stays usable. Throws Error{unsupported} if
+  /// the job has no store where processes could wait.
+  Communicator grow(int most, double patience = 0);
+  /// The number of processes that wait to be admitted by grow(); 0 if the job has no store where they could wait.
+  /// Local; takes a few round trips to the store. Throws Error.
+  int waiting() const;
+  /// The number of the epoch: 0 in the communicators of the job's first ranks; each grow() that admits processes begins
+  /// a new one. Its number is equal on all ranks and higher than those before. A process that has joined sees one above
+  /// 0 at once.
+  std::uint64_t epoch() const;
+
+  /// The name of this communicator in reports, at most 31 bytes of it. Without set_name() it says how the communicator
+  /// was made: "world", "world/split", or the name passed to group(). Local; any thread.
+  void set_name(std::string_view name);
+  std::string name() const;
+
   /// The hosts of all ranks. Local; takes O(size()) time.
   Topology topology() const;
   /// True if all hosts have the same number of ranks, so that node() and across() form a grid. Local.
@@ -255,6 +308,12 @@ class Communicator {
   /// Fails all pending and later calls of this communicator with Code::aborted, on all ranks. Any thread.
   void abort(const std::string& why) noexcept;
 
+  /// What `tutti doctor` says of this rank's job, as one paragraph: what holds it up, which rank is to blame, in which
+  /// call, and what that rank's process does. It reads the flight recorders of the ranks on this host, which may hang
+  /// or be gone. A call that has run for `patience` seconds counts as stuck. Local; any thread; takes milliseconds, or
+  /// half a second for a process that does not answer. Throws Error{unsupported} with TUTTI_RECORDER=off.
+  std::string doctor(double patience = 1.0) const;
+
   /// The transport used to reach each rank, by rank: "self", "shm", "tcp 10.0.0.2 via eth0".
   std::vector<std::string> routes() const;
 
@@ -285,7 +344,7 @@ class Communicator {
   std::vector<Word> gather_words(std::string_view maker, std::array<std::int64_t, 4> what);
   /// The communicator of the listed ranks; nullopt if this rank is not listed. Ranks that pass the same list pass the
   /// same `number`. See groups.cpp.
-  std::optional<Communicator> make_group(std::span<const int> ranks, int number);
+  std::optional<Communicator> make_group(std::string_view maker, std::span<const int> ranks, int number);
   Communicator make_own_group(std::span<const int> ranks, std::string_view name);
   void make_named_backends();
   std::shared_ptr<void> allocate_elements(std::size_t count, std::size_t element_bytes);

@@ -51,10 +51,13 @@ struct Settings {
   std::string device_backends = "nccl,cudaipc";  // device_backends: tried for device memory, best first
   std::string home_cores = "on";                 // home_cores: on: if ranks fill the cores, each waits on its own core
   std::string verify = "light";  // verify: off, light (every message is checked), full (each call is checked first)
+  std::string recorder = "on";   // recorder: the flight recorder: on, off, or a folder for files that stay
+  std::string record = "calls";  // record: what is recorded: calls, or messages too
   double timeout = 300;          // timeout: seconds from launch to the deadline of a call
   double connect_timeout = 60;   // connect_timeout: seconds to find and connect the other ranks
   std::string iface;             // iface: interfaces or addresses that tcp may use, comma-separated
   std::string net;               // net: rate limit and added latency of each rank's link, for experiments: 50mbit,20ms
+  std::string chaos;             // chaos: faults on purpose, for tests: seed=7,delay=8,lazy=30
   std::string host_id;           // host_id: overrides the host's identity
   std::string rack;              // rack: the rack of this host, outermost level first: rack7, pod1/rack7
   std::int64_t lane_bytes = 1 << 20;   // lane_bytes: a buffer is cut into lanes, parts of about this many bytes

@@ -210,6 +210,9 @@ static void groups(void) {
   char text[600];
   ok(tutti_comm_routes(world, rank, text, sizeof text), "routes");
   check(strcmp(text, "self") == 0, "to itself");
+  ok(tutti_comm_set_name(world, "everyone"), "set_name");
+  ok(tutti_comm_doctor(world, 60, text, sizeof text), "doctor");
+  check(strstr(text, "Nothing is stuck") != NULL, text);
   ok(tutti_comm_explain(world, "allreduce", 1000, TUTTI_F32, TUTTI_SUM, text, sizeof text), "explain");
   check(strlen(text) > 5, "some reason");
   tutti_result alive = -1;

@@ -67,6 +67,27 @@ static void sizes_of_structs(void) {
   refused(tutti_allreduce(world, NULL, numbers, 4, TUTTI_F64, TUTTI_SUM, &call, NULL), "no size, either");
 }
 
+static void survival(void) {
+  tutti_comm made = NULL;
+  uint64_t bits = 5, epoch = 9;
+  int n = 7;
+  refused(tutti_comm_agree(NULL, &bits, NULL, NULL), "agree on NULL");
+  refused(tutti_comm_agree(world, NULL, NULL, NULL), "agree without bits");
+  ok(tutti_comm_agree(world, &bits, NULL, NULL), "agree alone");
+  check(bits == 5, "its own bits");
+  refused(tutti_comm_shrink(NULL, &made), "shrink of NULL");
+  refused(tutti_comm_shrink(world, NULL), "shrink to NULL");
+  refused(tutti_comm_grow(NULL, 1, 0, &made), "grow of NULL");
+  refused(tutti_comm_grow(world, 1, 0, NULL), "grow to NULL");
+  refused(tutti_comm_grow(world, -1, 0, &made), "grow by less than nobody");
+  refused(tutti_comm_grow(world, 1, NAN, &made), "grow with a patience that is no number");
+  refused(tutti_comm_waiting(NULL, &n), "waiting of NULL");
+  refused(tutti_comm_waiting(world, NULL), "waiting to NULL");
+  refused(tutti_comm_epoch(NULL, &epoch), "epoch of NULL");
+  refused(tutti_comm_epoch(world, NULL), "epoch to NULL");
+  check(made == NULL && epoch == 9 && n == 7, "nothing was written");
+}
+
 static void communicators(void) {
   tutti_comm made = NULL;
   tutti_result code;
@@ -90,6 +111,7 @@ static void communicators(void) {
   refused(tutti_comm_node(NULL, &made), "node of NULL");
   refused(tutti_comm_across(NULL, &made), "across of NULL");
   refused(tutti_comm_leaders(NULL, &made), "leaders of NULL");
+  survival();
   refused(tutti_comm_routes(world, 5, text, sizeof text), "routes of nobody");
   refused(tutti_comm_routes(world, 0, NULL, 8), "routes to NULL");
   refused(tutti_comm_routes(world, 0, text, 0), "routes without room");
@@ -97,6 +119,9 @@ static void communicators(void) {
   refused(tutti_comm_explain(world, NULL, 1, TUTTI_F32, TUTTI_SUM, text, sizeof text), "explain NULL");
   refused(tutti_comm_error(NULL, &code, NULL, NULL, 0), "error of NULL");
   refused(tutti_comm_error(world, NULL, NULL, NULL, 0), "error to NULL");
+  refused(tutti_comm_set_name(world, NULL), "a name that is NULL");
+  refused(tutti_comm_doctor(world, NAN, text, sizeof text), "a patience that is no number");
+  refused(tutti_comm_doctor(world, 1, NULL, 8), "doctor to NULL");
   refused(tutti_comm_abort(NULL, "why"), "abort of NULL");
   ok(tutti_comm_free(NULL), "free of NULL");
   check(made == NULL, "nothing was written");

@@ -349,6 +349,21 @@ TEST(Packing, GoesByTheListAlone) {
   EXPECT_EQ(packed_together(on_device, 4, 128), 1u);
 }
 
+// The operator of a call that folds nothing has no meaning.
+TEST_P(Batches, ACallThatFoldsNothingScalesNothing) {
+  run([](Communicator& world) {
+    const double mine = world.rank() + 1;
+    std::vector<double> all(static_cast<std::size_t>(world.size()));
+    Collective call;
+    call.kind = Kind::allgather;
+    call.op = premul_sum(3);
+    call.in = ConstBuffer(&mine, 1, DType::f64);
+    call.out = Buffer(all);
+    world.launch(call).wait();
+    for (std::size_t i = 0; i < all.size(); ++i) require(all[i] == static_cast<double>(i) + 1, "scaled");
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Everywhere, Batches,
                          ::testing::Combine(::testing::Values("inproc", "shm", "tcp", "routed"),
                                             ::testing::Values(1, 2, 5)),

@@ -7,8 +7,9 @@
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/planned_backend.hpp"
 #include "tests/support/meetings.hpp"
+#include "tests/support/recorded_messages.hpp"
 #include "transports/core/layout.hpp"
-#include "transports/decorators/traced.hpp"
+#include "transports/decorators/recorded.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::testing {
@@ -46,17 +47,20 @@ class Crossing : public ::testing::TestWithParam<std::tuple<const char*, Layout>
   /// Bytes that each rank sends to ranks of other hosts while all play `algorithm` once.
   std::vector<std::size_t> count_crossing(const Algorithm& algorithm, std::size_t count) {
     std::vector<std::size_t> bytes(hosts().size());
+    std::vector<std::unique_ptr<Recorder>> recorders;
+    for (int rank = 0; rank < size(); ++rank) recorders.push_back(testing::make_recorder(rank, size()));
     const auto store = make_local_store();
     run_ranks(
         size(),
         [&](Rank& rank) {
-          const auto me = static_cast<std::size_t>(rank.rank());
-          return make_traced(connect(way_, rank, store, settings_), [me, &bytes](const TraceEvent& event) {
-            if (event.verb != TraceEvent::Verb::send || event.ended) return;
-            if (hosts()[static_cast<std::size_t>(event.peer)] != hosts()[me]) bytes[me] += event.bytes;
-          });
+          return make_recorded(connect(way_, rank, store, settings_),
+                               *recorders[static_cast<std::size_t>(rank.rank())]);
         },
         [&](Rank& rank) { play(rank, algorithm, count); });
+    for (std::size_t me = 0; me < bytes.size(); ++me)
+      for (const doctor::RecordedCall& message : testing::messages_of(*recorders[me]))
+        if (message.what == Record::What::sent && hosts()[static_cast<std::size_t>(message.peer)] != hosts()[me])
+          bytes[me] += message.bytes;
     return bytes;
   }
 

@@ -9,7 +9,7 @@ import unittest
 
 from processes import TUTTI, run, script
 
-REFUSED, OUTPUT, GOODBYE = 7, 9, 12  # of tools/run/channel.hpp
+REFUSED, OUTPUT, GOODBYE, CLOCK, PATIENT, EXAMINED, HOST, UNSTARTED = 7, 9, 12, 16, 18, 19, 20, 22  # of tools/run/channel.hpp
 
 
 def frame(say, subject=0, number=0, text=b""):
@@ -47,9 +47,13 @@ class FalseAgents(unittest.TestCase):
         self.assertIn("its agent is not to be believed: it leaves before the job has ended", self.says(frame(GOODBYE)))
 
     def test_frames_of_every_kind(self):
-        for say in {*range(16), 255} - {REFUSED}:
+        for say in {*range(UNSTARTED + 2), 255} - {REFUSED}:
             for subject in (-1, 0, 5):
                 self.says(frame(say, subject, 1, b"x") + frame(255), after="exit 0")
+
+    def test_answers_to_what_nobody_asked(self):
+        for say, subject in ((CLOCK, 0), (PATIENT, 0), (EXAMINED, 0), (CLOCK, 7), (EXAMINED, -1), (HOST, 0), (UNSTARTED, 0)):
+            self.assertIn("its agent is not to be believed: it ", self.says(frame(say, subject, 1, b"5")), (say, subject))
 
     def test_text_of_a_login_shell(self):
         self.says(b"Last login: Thu Nov 26 from example.org\r\n" * 40)

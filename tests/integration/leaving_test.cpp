@@ -1,6 +1,9 @@
 // Ranks that leave, normally or not: the remaining ranks can still sleep, and still learn of deaths.
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -8,6 +11,7 @@
 #include "tests/support/asleep.hpp"
 #include "tests/support/joined.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/worlds.hpp"
 #include "tutti.hpp"
 
 namespace tutti::testing {
@@ -112,6 +116,41 @@ TEST_P(Leaving, ADeadRankThatNobodyTalkedToIsNoticedByARecv) {
   store->set("killed", "1");
   EXPECT_EQ(fleet.answer(0), "");
   EXPECT_EQ(fleet.answer(2), "");
+}
+
+// Rank 0 has done its part and left, so that it does not answer, and neither does the stopped rank.
+TEST_P(Leaving, ADeadlineNamesTheStoppedRankAndNotTheOneThatLeft) {
+  Fleet fleet(3, [scene = scene()](int rank) -> std::string {
+    Communicator world = join(scene, rank);
+    std::vector<float> mine(10), all(30);
+    world.barrier().wait();
+    if (rank == leaver) ::raise(SIGSTOP);
+    try {
+      world.gather(mine, all, 2, {.timeout = 1}).wait();
+    } catch (const Error& error) {
+      return error.code() == Code::timeout ? std::to_string(error.culprit()) : error.what();
+    }
+    return "";
+  });
+  EXPECT_EQ(fleet.answer(0), "");
+  EXPECT_EQ(fleet.answer(2), std::to_string(leaver));
+}
+
+// Over tcp rank 0 has no link to rank 1 when that one fails and leaves, so only the store can say why.
+TEST(LeavingUnseen, NamesTheRankWhoseLossWasTheReason) {
+  std::array<std::atomic<int>, 3> culprits{-1, -1, -1};
+  run_ranks(3, test_settings("tcp"), [&](Communicator& world) {
+    std::vector<int> word(1, 7);
+    if (world.rank() == 1) world.recv(word, 2).wait();
+    if (world.rank() == 2) return world.send(word, 1).wait();
+    try {
+      world.recv(word, world.rank() + 1, 1).wait();
+    } catch (const Error& error) {
+      culprits[static_cast<std::size_t>(world.rank())] = error.culprit();
+    }
+  });
+  EXPECT_EQ(culprits[1], 2);
+  EXPECT_EQ(culprits[0], 2) << "rank 1 has only followed";
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, Leaving, ::testing::Values("shm", "tcp", "routed"),

@@ -6,12 +6,14 @@ FAMILY is openmpi or mpich. Exits with 77 where there is no mpiexec of that fami
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
@@ -191,6 +193,50 @@ class Preload(unittest.TestCase):
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=plain)
         self.assertEqual((done.returncode, done.stdout), (0, "the average of 3 ranks is 1\n"), done.stderr)
         self.assertEqual(counted(done.stderr, "over tutti"), {"Allreduce": 1})
+
+
+class Hangs(unittest.TestCase):
+    """Programs that wait for ever: the preload's calls have no deadline, and `tutti doctor` says what they wait for."""
+
+    def finding(self, scene, wanted, culprits=(1,), **variables):
+        """What the doctor says of the processes that mpiexec has started, as soon as it is of the wanted kind."""
+        if not options.tutti:
+            self.skipTest("no tutti command here")
+        words = [options.mpiexec, "-n", "3", os.path.join(options.tests, f"hangs_{options.family}"), scene, "60"]
+        started = subprocess.Popen(words, env=environment(LD_PRELOAD=library("preload"), **variables), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, started)
+        found, until = {}, time.monotonic() + 50
+        while found.get("finding") != wanted and time.monotonic() < until:
+            time.sleep(0.2)
+            done = subprocess.run([options.tutti, "doctor", str(started.pid), "--json"], capture_output=True, text=True, timeout=60)
+            found = json.loads(done.stdout)[0] if done.stdout else {}
+        self.assertEqual((found.get("finding"), found.get("culprits")), (wanted, list(culprits)), found)
+        return found["text"]
+
+    @staticmethod
+    def end(started):
+        started.terminate()
+        try:
+            started.wait(30)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+    def test_a_rank_that_skips_an_allreduce(self):
+        text = self.finding("skips", "late")
+        self.assertRegex(text, r"Rank 1 has not entered MPI_Allreduce, call \d+ of halo \(allreduce\(sum, f64, count 100\)")
+        self.assertRegex(text, r"ranks 0, 2 have waited for it.*loses_its_way.*its last call was MPI_Allreduce")
+
+    def test_a_rank_that_makes_another_call(self):
+        # Without these settings the call fails at once, and its error names both calls.
+        text = self.finding("other", "mismatch", TUTTI_VERIFY="off", TUTTI_TRANSPORT="tcp")
+        self.assertRegex(text, r"The ranks do not agree on call \d+ of halo: ranks 0, 2 made MPI_Allreduce.*rank 1 made MPI_Bcast")
+
+    def test_ranks_in_a_call_that_the_preload_does_not_take(self):
+        text = self.finding("sends", "outside", culprits=())
+        self.assertRegex(text, r"The ranks are in no call that tutti knows of\. .*was MPI_Allreduce")
+        self.assertRegex(text, r"MPI_Ssend in libmpi.*called from main.* in hangs_|called from main.* in hangs_.* through MPI_Ssend")
 
 
 def main():

@@ -5,7 +5,7 @@
 
 #include "tests/support/process_ranks.hpp"
 #include "tests/support/ranks.hpp"
-#include "transports/decorators/faulty.hpp"
+#include "transports/decorators/chaos.hpp"
 #include "transports/decorators/routed.hpp"
 #include "tutti/provider/provider.hpp"
 #include "tutti/store.hpp"
@@ -17,7 +17,7 @@ namespace tutti::testing {
 struct Way {
   const Provider* near = nullptr;
   const Provider* far = nullptr;
-  bool faulty = false;
+  bool chaos = false;
   std::vector<int> host = {};  ///< the host of each rank
   int tcp_connections = 0;     ///< value of the setting; 0: unset
 
@@ -27,12 +27,12 @@ struct Way {
     std::string text(near->name);
     if (far) text = "routed_" + text + "_" + std::string(far->name);
     if (tcp_connections > 0) text += "_" + std::to_string(tcp_connections) + "_connections";
-    return faulty ? "faulty_" + text : text;
+    return chaos ? "chaos_" + text : text;
   }
   friend std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name(); }
 };
 
-/// Returns every provider alone and under faults, tcp with several connections, and the preferred provider combined
+/// Returns every provider alone and under chaos, tcp with several connections, and the preferred provider combined
 /// with each of the others (with itself if there is no other).
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
@@ -89,9 +89,8 @@ inline std::unique_ptr<Transport> connect(const Way& way, Rank& rank, const std:
     both.push_back(connect_by(*way.far, rank, far, make_prefix_store(store, "far"), settings));
     transport = make_routed(rank.rank(), rank.size(), std::move(both), std::move(route));
   }
-  if (way.faulty)
-    transport =
-        make_faulty(std::move(transport), rank.listener, {static_cast<unsigned>(rank.rank() + 1), 8, 30, -1, 0});
+  if (way.chaos)
+    transport = make_chaos(std::move(transport), rank.listener, parse_chaos("delay=8,lazy=30,short=20,eintr=10"));
   return transport;
 }
 

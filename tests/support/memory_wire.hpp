@@ -57,6 +57,7 @@ struct MemoryNet {
   int size, width;
   std::size_t piece, room;
   int late = -1;  // the number of a stream to each peer on which nothing arrives for now; -1: none
+  std::vector<std::pair<int, int>> closed;  // sender and receiver whose streams are not open
   StreamLimits limits;
   std::mt19937 random;
   std::vector<Stream> streams;
@@ -104,6 +105,9 @@ class MemoryWire final : public Wire, private Placing {
   }
   Transport::Fds fds() const noexcept override { return {}; }
   bool arm(bool) override { return true; }
+  bool open(int to) const noexcept override {
+    return std::ranges::find(net_.closed, std::pair(rank_, to)) == net_.closed.end();
+  }
   void farewell(int from) override { net_.farewells[static_cast<std::size_t>(rank_)].push_back(from); }
   void expect(int from) override { net_.expectations[static_cast<std::size_t>(rank_)].push_back(from); }
   void drop(int peer) noexcept override {

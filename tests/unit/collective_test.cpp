@@ -132,6 +132,7 @@ TEST(CollectiveTest, AnyBitsHaveAText) {
     EXPECT_FALSE(describe({bits}).empty());
   }
   EXPECT_EQ(describe({~std::uint64_t{0}}).find("unknown"), 0u);
+  EXPECT_EQ(describe({}), "a collective") << "nothing is known of it";
 }
 
 }  // namespace

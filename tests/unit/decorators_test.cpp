@@ -1,9 +1,9 @@
 // The transport decorators, over byte streams in memory.
 #include "tests/support/memory_ranks.hpp"
+#include "tests/support/recorded_messages.hpp"
 #include "transports/decorators/decorator.hpp"
-#include "transports/decorators/faulty.hpp"
+#include "transports/decorators/recorded.hpp"
 #include "transports/decorators/routed.hpp"
-#include "transports/decorators/traced.hpp"
 
 namespace tutti {
 namespace {
@@ -16,65 +16,40 @@ using Block = std::vector<std::byte>;
 
 Tag tag(std::uint32_t sequence) { return {1, sequence, 0}; }
 
-TEST(traced, tells_when_each_operation_starts_and_ends) {
+TEST(recorded, keeps_each_message_with_its_start_and_end) {
+  using What = Record::What;
+  using State = Record::State;
   MemoryRanks ranks(2, MemoryNet::unlimited);
-  std::vector<TraceEvent> events;
-  ranks.transports[0] =
-      make_traced(std::move(ranks.transports[0]), [&](const TraceEvent& event) { events.push_back(event); });
+  const auto recorder = testing::make_recorder();
+  ranks.transports[0] = make_recorded(std::move(ranks.transports[0]), *recorder);
   const Block out = pattern(100'000, 1);
-  Block in(8), wrong(9);
+  Block in(8), wrong(9), other(4);
   ranks.send(0, 1, tag(1), out);
   ranks.recv(0, 1, tag(2), in);
   ranks[0].control(1, std::as_bytes(std::span("hi")));
+  ranks[0].recv(1, tag(3), 0, other, [](const Status&) { FAIL() << "it was retracted"; });
+  EXPECT_TRUE(ranks[0].retract(1, tag(3), other.data()));
   ranks.settle();
-  ASSERT_EQ(events.size(), 3u) << "nothing has ended yet";
+  auto messages = testing::messages_of(*recorder);
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0].what, What::sent);
+  EXPECT_EQ(messages[0].state, State::running);
+  EXPECT_EQ(messages[1].what, What::received);
+  EXPECT_EQ(messages[1].state, State::running);
+  EXPECT_EQ(messages[2].what, What::control);
+  EXPECT_EQ(messages[2].bytes, 3u);
+  EXPECT_EQ(messages[3].state, State::failed) << "retracted";
   Block big(100'000);
   ranks.recv(1, 0, tag(1), big);
   ranks.send(1, 0, tag(2), wrong);
   ranks.settle();
-  ASSERT_EQ(events.size(), 5u);
-  std::size_t sent = 0;
-  for (const TraceEvent& event : events) {
-    EXPECT_EQ(event.peer, 1);
-    if (event.ended && event.verb == TraceEvent::Verb::send) sent += event.bytes;
-    EXPECT_EQ(event.failed, event.ended && event.verb == TraceEvent::Verb::recv) << "the recv had another size";
-  }
-  EXPECT_EQ(sent, 100'000u);
-}
-
-TEST(faulty, keeps_what_the_contract_promises_and_reorders_the_rest) {
-  MemoryRanks ranks(2, 5000);
-  for (int i : {0, 1})
-    ranks.transports[static_cast<std::size_t>(i)] =
-        make_faulty(std::move(ranks.transports[static_cast<std::size_t>(i)]), ranks.listener(i),
-                    {7u + static_cast<unsigned>(i), 8, 30, -1, 0});
-  std::vector<Block> out, in;
-  for (std::uint32_t i = 0; i < 200; ++i) out.push_back(pattern(i * 100, i)), in.emplace_back(i * 100);
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < 200; ++i) {
-    ranks.send(0, 1, tag(i % 5), out[i]);
-    ranks[1].recv(0, tag(i % 5), 0, in[i], [&order, i](const Status&) { order.push_back(i); });
-  }
-  for (int i = 0; i < 5000; ++i) ranks[i % 2].progress();
-  EXPECT_EQ(in, out);
-  EXPECT_EQ(order.size(), 200u);
-  EXPECT_FALSE(std::is_sorted(order.begin(), order.end())) << "nothing was reordered";
-}
-
-TEST(faulty, loses_a_peer_on_purpose) {
-  MemoryRanks ranks(3, MemoryNet::unlimited);
-  ranks.transports[0] = make_faulty(std::move(ranks.transports[0]), ranks.listener(0), {1, 0, 0, 2, 3});
-  const Block out = pattern(10, 1);
-  for (std::uint32_t i = 0; i < 3; ++i) ranks.send(0, 2, tag(i), out);
-  ranks.settle();
-  EXPECT_TRUE(ranks.listener(0).causes().empty());
-  Outcome& fourth = ranks.send(0, 2, tag(3), out);
-  Outcome& other = ranks.send(0, 1, tag(3), out);
-  for (int i = 0; i < 100; ++i) ranks[0].progress();
-  EXPECT_EQ(fourth.status.code(), Code::peer_lost);
-  EXPECT_TRUE(other.ok());
-  ASSERT_EQ(ranks.listener(0).causes().size(), 1u);
-  EXPECT_EQ(ranks.listener(0).causes()[0].culprit, 2);
+  messages = testing::messages_of(*recorder);
+  EXPECT_EQ(messages[0].state, State::done);
+  EXPECT_EQ(messages[0].bytes, 100'000u);
+  EXPECT_EQ(messages[0].sequence, 1u);
+  EXPECT_EQ(messages[0].peer, 1);
+  EXPECT_EQ(messages[1].state, State::failed) << "the message had another size";
+  ranks.transports[0].reset();
 }
 
 TEST(routed, sends_each_rank_its_way_and_checks_the_routes) {

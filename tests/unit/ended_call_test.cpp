@@ -85,6 +85,21 @@ TEST_P(BrokenCall, EndsTheCommunicator) {
   });
 }
 
+// Backends count calls. If one is missing on a rank, the next one must not take its number.
+TEST(BrokenStart, IsFollowedByNoOther) {
+  run_ranks(1, with("instant/throws"), [](Communicator& world) {
+    std::int64_t sum = 0, sent = 0;  // the backend writes the time of its start there
+    Collective first, second;
+    first.kind = Kind::allreduce;
+    first.in = first.out = Buffer(reinterpret_cast<std::byte*>(&sum), 1, DType::i64);
+    second.kind = Kind::broadcast;
+    second.out = Buffer(reinterpret_cast<std::byte*>(&sent), 1, DType::i64);
+    EXPECT_THROW(world.launch({{first, second}}).wait(), Error);
+    EXPECT_NE(sum, 0);
+    EXPECT_EQ(sent, 0);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Start, BrokenCall, ::testing::Values("instant/throws", "instant/fails"),
                          [](const auto& param) { return std::string(param.index == 0 ? "throws" : "fails"); });
 

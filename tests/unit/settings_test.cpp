@@ -122,7 +122,7 @@ TEST(SettingsTest, SomeMustAgree) {
   std::set<std::string_view> agreed;
   for (const SettingInfo& row : setting_table())
     if (row.rules.agreed) agreed.insert(row.key);
-  EXPECT_EQ(agreed, (std::set<std::string_view>{"backend", "device_backends", "lane_bytes", "max_lanes", "net",
+  EXPECT_EQ(agreed, (std::set<std::string_view>{"backend", "chaos", "device_backends", "lane_bytes", "max_lanes", "net",
                                                 "select", "tcp_connections", "transport", "verify"}));
 }
 

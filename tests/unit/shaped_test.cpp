@@ -5,10 +5,11 @@
 #include <memory>
 
 #include "tests/support/memory_ranks.hpp"
+#include "tests/support/recorded_messages.hpp"
 #include "transports/core/link_shape.hpp"
 #include "transports/decorators/paced_link.hpp"
+#include "transports/decorators/recorded.hpp"
 #include "transports/decorators/shaped.hpp"
-#include "transports/decorators/traced.hpp"
 
 namespace tutti {
 namespace {
@@ -229,9 +230,8 @@ TEST(shaped, moves_the_same_messages_as_the_transport_behind_it) {
     MemoryRanks ranks(2, MemoryNet::unlimited);
     LinkTime now{0};
     auto& sender = ranks.transports[0];
-    sender = make_traced(std::move(sender), [&](const TraceEvent& event) {
-      if (event.ended) bytes[with_link].push_back(event.bytes);
-    });
+    const auto recorder = testing::make_recorder();
+    sender = make_recorded(std::move(sender), *recorder);
     if (with_link) sender = make_shaped(std::move(sender), {8e6, 100us}, [&now] { return now; });
     std::vector<Block> out, in;
     for (std::size_t i = 0; i < 20; ++i) out.push_back(pattern(i * 1000, i)), in.emplace_back(i * 1000);
@@ -242,7 +242,11 @@ TEST(shaped, moves_the_same_messages_as_the_transport_behind_it) {
     now = 1s;
     ranks.expect_all_ok();
     EXPECT_EQ(in, out);
+    for (const doctor::RecordedCall& message : testing::messages_of(*recorder))
+      bytes[with_link].push_back(message.bytes);
+    sender.reset();
   }
+  EXPECT_EQ(bytes[0].size(), 20u);
   EXPECT_EQ(bytes[0], bytes[1]);
 }
 

@@ -247,8 +247,41 @@ TEST(stream_failures, a_spread_cause_reaches_everyone_ahead_of_the_queue) {
   EXPECT_LE(ranks.net.stream(0, 1).total, 16'000 + 2'000 + 2 * sizeof(Frame) + sizeof(Cause))
       << "it waited in the queue";
   EXPECT_EQ(pending.status.code(), Code::peer_lost);
-  EXPECT_EQ(ranks.net.stream(0, 2).total, 0u) << "nothing is sent to the dead";
+  EXPECT_EQ(ranks.net.stream(0, 2).total, sizeof(Frame) + sizeof(Cause)) << "only the cause is sent to the dead";
   ranks.settle();
+}
+
+TEST(stream_failures, a_rank_that_lives_although_it_is_lost_hears_that_it_is) {
+  MemoryRanks ranks(2, 30);  // each write takes a part of the frame
+  const Block out = pattern(16'000, 1);
+  ranks.send(0, 1, tag(1), out);
+  ranks[0].spread(death_of(1));
+  while (ranks[1].progress()) continue;
+  EXPECT_TRUE(ranks.listener(1).causes().empty()) << "the room for a whole message was not there";
+
+  MemoryRanks with_room(2, MemoryNet::unlimited);
+  with_room.send(0, 1, tag(1), out);
+  with_room[0].spread(death_of(1));
+  while (with_room[1].progress()) continue;
+  ASSERT_EQ(with_room.listener(1).causes().size(), 1u);
+  EXPECT_EQ(with_room.listener(1).causes()[0].culprit, 1);
+}
+
+TEST(stream_failures, a_peer_that_connects_after_a_failure_is_told_the_cause) {
+  MemoryRanks ranks(3, MemoryNet::unlimited);
+  ranks.net.closed = {{0, 1}};
+  ranks[0].spread(death_of(2));
+  ranks.settle();
+  EXPECT_TRUE(ranks.listener(1).causes().empty());
+  ranks.net.closed.clear();
+  const Block out = pattern(100, 1);
+  ranks.send(1, 0, tag(1), out);  // rank 0 polls the stream once it is open
+  ranks.settle();
+  ASSERT_EQ(ranks.listener(1).causes().size(), 1u);
+  EXPECT_EQ(ranks.listener(1).causes()[0].culprit, 2);
+  ranks.send(1, 0, tag(2), out);
+  ranks.settle();
+  EXPECT_EQ(ranks.listener(1).causes().size(), 1u) << "it is told once";
 }
 
 TEST(stream_failures, what_was_placed_whole_has_come_although_its_sender_is_gone) {

@@ -258,5 +258,30 @@ TEST(stream_transport, other_sizes_are_a_mismatch_with_both_byte_counts) {
               ::testing::StartsWith("rank 1 sends 100 bytes and rank 0 expects 99"));
 }
 
+// The acknowledgement of a put may be lost, and its receiver gone, once the receiver has all that it waited for.
+TEST(stream_transport, a_put_to_a_rank_that_ends_normally_is_done) {
+  for (const bool dead : {false, true}) {
+    MemoryRanks ranks(2, MemoryNet::unlimited, 100'000, 1, {}, MemoryNet::Placed::always);
+    const auto out = pattern(40'000, 1);
+    std::vector<std::byte> in(out.size());
+    ranks.recv(1, 0, tag(1), in);
+    Outcome& sent = ranks.send(0, 1, tag(1), out);
+    for (int i = 0; i < 20 && ranks.net.puts.empty(); ++i) {
+      ranks[0].progress();
+      ranks[1].progress();
+    }
+    ASSERT_EQ(ranks.net.puts.size(), 1u);
+    ranks.net.puts.clear();  // it is never acknowledged
+    ASSERT_FALSE(sent.done());
+    if (dead)
+      ranks[0].spread(Status::failure(Code::peer_lost, "rank 1 is gone", 1).cause());
+    else
+      ranks.leave(1);
+    ranks[0].progress();
+    ASSERT_TRUE(sent.done());
+    EXPECT_EQ(sent.ok(), !dead) << sent.status.text();
+  }
+}
+
 }  // namespace
 }  // namespace tutti

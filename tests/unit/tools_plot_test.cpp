@@ -66,6 +66,19 @@ TEST_F(Runs, AreReadByTheNamesOfColumns) {
   EXPECT_THAT(read_history(folder_).values, ElementsAre(Pair(0.5, 25), Pair(1.5, 40)));
 }
 
+TEST_F(Runs, ShowWhenRanksWereLost) {
+  write("metrics.csv", "epoch,train_loss,held_out_loss,samples_per_second\n1,2,3,0\n2,1,2,50\n");
+  write("ranks.csv", "epoch,step,ranks\n0,0,4\n0.5,10,3\n0.75,15,4\n1.25,25,2\n");
+  const History run = read_history(folder_);
+  EXPECT_THAT(run.ranks, ElementsAre(Pair(0, 4), Pair(0.5, 3), Pair(0.75, 4), Pair(1.25, 2)));
+  EXPECT_THAT(run.samples_per_second, ElementsAre(Pair(2, 50)));  // the end of the first epoch was made again
+  const std::string svg = picture({&run, 1});
+  EXPECT_THAT(svg, HasSubstr("50 samples/s; lost ranks 2 times (dotted)"));
+  std::size_t lines = 0;
+  for (std::size_t at = 0; (at = svg.find("stroke-dasharray=\"2 3\"", at)) != svg.npos; ++at) ++lines;
+  EXPECT_EQ(lines, 2U * 2U);  // in both panels
+}
+
 TEST_F(Runs, ThatCannotBeReadAreNamed) {
   EXPECT_THAT(why_not(), HasSubstr("has no metrics.csv"));
   write("metrics.csv", "epoch,train_loss\n");

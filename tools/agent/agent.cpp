@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "collectives/doctor/opinion.hpp"
+#include "tools/agent/examination.hpp"
 #include "tools/agent/own_ranks.hpp"
 #include "tools/agent/preparation.hpp"
 #include "tools/command.hpp"
@@ -45,6 +47,8 @@ class Agent {
   void tell_ready();
   void go(const Frame& frame);
   void end(const Frame& frame);
+  void tell_time(const Frame& frame);
+  void examine(const Frame& frame);
   void take_signals();
   void reap();
   bool silent() const;
@@ -57,6 +61,7 @@ class Agent {
   std::optional<OwnRanks> own_;
   std::optional<Branches> below_;
   std::optional<Preparation> preparation_;
+  Examination examination_;
   bool prepared_ = false, told_ready_ = false;
   bool stopped_ = false;  ///< the launcher is stopped, so no heartbeats may arrive from above
   bool ending_ = false, over_ = false;
@@ -96,7 +101,10 @@ bool Agent::serve(const std::vector<pollfd>& entries) {
   if (entries[4].revents != 0) end_preparation();
   if (entries[0].revents != 0) take_signals();
   if (!own_) return true;
-  if (entries.size() > 5) own_->serve(std::span(entries).subspan(6));
+  if (entries.size() > 5) {
+    examination_.serve(above_);
+    own_->serve(std::span(entries).subspan(7));
+  }
   own_->tell_stops();
   if (!below_->empty()) below_->serve([this](Frame&& frame) { above_.queue(frame); });
   return true;
@@ -110,6 +118,7 @@ std::vector<pollfd> Agent::wait() {
   Deadline until = next_alive_;
   if (own_) {
     entries.push_back({below_->fd(), POLLIN, 0});
+    examination_.watch(entries);
     own_->watch(entries);
     until = std::min({until, own_->next_look(), below_->next_look()});
     if (!stopped_) until = std::min(until, above_.heard() + std::chrono::ceil<Clock::duration>(Seconds(job_.silence)));
@@ -139,7 +148,12 @@ void Agent::take(const Frame& frame) {
     case Say::taken:
       if (!below_->say_to(frame.subject / 2, frame)) own_->taken(frame.subject, frame.number);
       return;
+    case Say::restart:
+      if (!below_->say_to(frame.subject, frame)) own_->restart(job_, frame.subject, static_cast<int>(frame.number));
+      return;
     case Say::end: return end(frame);
+    case Say::clock: return tell_time(frame);
+    case Say::ask: return examine(frame);
     default: return;
   }
 }
@@ -197,6 +211,19 @@ void Agent::end(const Frame& frame) {
   own_->finish(below_->pids());
 }
 
+void Agent::tell_time(const Frame& frame) {
+  above_.queue({Say::clock, static_cast<std::int32_t>(job_.place), frame.number, std::to_string(doctor::real_now())});
+  below_->say(frame);
+}
+
+void Agent::examine(const Frame& frame) {
+  below_->say(frame);
+  // While the preparation's thread runs there are no ranks, and this process must not fork.
+  if (preparation_) return above_.queue({Say::examined, static_cast<std::int32_t>(job_.place), frame.number, {}});
+  examination_.begin(frame,
+                     {job_.variable("TUTTI_JOB"), job_.here, own_->recorder(), static_cast<std::int32_t>(job_.place)});
+}
+
 void Agent::take_signals() {
   bool children = false;
   while (const auto signal = signals_.next()) {
@@ -210,7 +237,7 @@ void Agent::take_signals() {
 void Agent::reap() {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0;)
-    if (!below_->reaped(pid, status)) own_->reaped(pid, status);
+    if (!examination_.reaped(pid) && !below_->reaped(pid, status)) own_->reaped(pid, status);
 }
 
 /// Sends goodbye after all output. From here on the agent leaves nothing behind, so it dismisses the guard.

@@ -18,6 +18,7 @@ std::optional<Trouble> OwnRanks::start(const Job& job) {
   if (const std::string why = too_few_descriptors(2 * job.here.size()); !why.empty())
     return Trouble{why, exit_not_executable};
   if (job.bind) processes_.bind();
+  processes_.record(static_cast<int>(job.here.size()), job.variable("TUTTI_RECORDER", "on"), job.variable("TUTTI_JOB"));
   const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Inherited first;
   int ends[2];
@@ -34,18 +35,44 @@ std::optional<Trouble> OwnRanks::start(const Job& job) {
 
 /// Starts one rank. Returns an empty string, or why the rank cannot be started; errno is then set.
 std::string OwnRanks::start_rank(const Job& job, int rank, int input) {
-  Inherited writing[2];
   ranks_.push_back(rank);
+  for (const int i : {0, 1}) streams_.push_back({2 * rank + i, {}});
+  return start_process(job, rank, 0, input);
+}
+
+void OwnRanks::restart(const Job& job, int rank, int number) {
+  if (!std::ranges::binary_search(ranks_, rank) || finished_) return;
+  if (rank == 0 && input_) {  // the launcher's stdin was the first process's
+    input_.reset();
+    input_text_.clear();
+    channel_.queue({Say::consumed, 0, -1, {}});
+  }
+  const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const std::string why = start_process(job, rank, number, nothing.fd());
+  const int code = errno == ENOENT ? exit_not_found : exit_not_executable;
+  for (const int i : {0, 1}) {
+    Stream& stream = *stream_of(2 * rank + i);
+    if (!why.empty()) stream.source.reset();  // its end may have been sent already, with the process before
+    forward(stream);
+  }
+  if (!why.empty()) channel_.queue({Say::unstarted, rank, code, why});
+}
+
+/// Starts a process with new pipes in a rank's place; `join` is the number of a replacement, and otherwise 0. Returns
+/// an empty string, or why it cannot be started; errno is then set.
+std::string OwnRanks::start_process(const Job& job, int rank, int join, int input) {
+  Inherited writing[2];
   for (int i = 0; i < 2; ++i) {
     int pipe[2];
     if (pipe2(pipe, O_CLOEXEC) != 0)
       return fmt::format("cannot make a pipe for rank {}: {}", rank, std::strerror(errno));
     writing[i] = Inherited(pipe[1]);
     fcntl(pipe[0], F_SETFL, fcntl(pipe[0], F_GETFL) | O_NONBLOCK);
-    streams_.push_back({2 * rank + i, Descriptor(pipe[0])});
+    replace_source(*stream_of(2 * rank + i), Descriptor(pipe[0]));
   }
-  const pid_t pid = processes_.start(
-      rank, {job.file, job.words, rank_environment(job, rank), input, writing[0].fd(), writing[1].fd()});
+  RankProcess process{job.file, job.words, rank_environment(job, rank, join), input, writing[0].fd(), writing[1].fd()};
+  const pid_t pid =
+      join > 0 ? processes_.restart(rank, std::move(process)) : processes_.start(rank, std::move(process));
   if (pid < 0) {
     const std::string why =
         fmt::format("cannot start rank {} ({}): {}", rank, job.file, why_not_executed(job.file, -pid));
@@ -72,9 +99,13 @@ OwnRanks::Stream* OwnRanks::stream_of(std::int32_t subject) {
 void OwnRanks::taken(std::int32_t stream, std::int64_t bytes) {
   Stream* const found = stream_of(stream);
   if (found == nullptr) return;
-  if (bytes < 0) return found->source.reset();  // the rank gets SIGPIPE, as it would without the agent
+  if (bytes < 0) {  // the rank gets SIGPIPE, as it would without the agent
+    found->reader_gone = true;
+    found->kept.clear();
+    return found->source.reset();
+  }
   found->credit += static_cast<std::size_t>(bytes);
-  if (finished_) forward(*found);
+  if (finished_ || !found->kept.empty()) forward(*found);
 }
 
 void OwnRanks::watch(std::vector<pollfd>& entries) const {
@@ -96,7 +127,7 @@ void OwnRanks::reaped(pid_t pid, int status) {
   const auto end = processes_.reaped(pid, status);
   if (!end) return;
   for (const int i : {0, 1}) forward(*stream_of(2 * end->rank + i));  // the rank's output must be sent before its end
-  channel_.queue({Say::ended, end->rank, end->status, {}});
+  channel_.queue({Say::ended, end->rank, end->status, end->last});
 }
 
 void OwnRanks::finish(const std::vector<pid_t>& others) {
@@ -106,12 +137,29 @@ void OwnRanks::finish(const std::vector<pid_t>& others) {
 }
 
 bool OwnRanks::talking() const {
-  return std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) { return bool(stream.source); });
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const Stream& stream) { return stream.source || !stream.kept.empty(); });
+}
+
+/// Reads a stream from the pipe of a new process from now on. What the pipe of the one before still has is kept.
+void OwnRanks::replace_source(Stream& stream, Descriptor source) {
+  constexpr std::size_t most_kept = 1 << 20;
+  char block[32768];
+  ssize_t n = 0;
+  while (stream.source && stream.kept.size() < most_kept && (n = read(stream.source.fd(), block, sizeof block)) > 0)
+    stream.kept.append({block, static_cast<std::size_t>(n)});
+  stream.source = stream.reader_gone ? Descriptor() : std::move(source);
 }
 
 /// Sends a rank's output to the launcher, as far as the stream's credit allows. After finish() the stream has no writer
 /// left, so a pipe that is empty stays empty.
 void OwnRanks::forward(Stream& stream) {
+  while (!stream.kept.empty() && stream.credit > 0) {
+    const std::size_t part = std::min(stream.kept.size(), stream.credit);
+    stream.credit -= part;
+    channel_.queue({Say::output, stream.subject, 0, std::string(stream.kept.view().substr(0, part))});
+    stream.kept.drop(part);
+  }
   while (stream.source && stream.credit > 0) {
     char block[32768];
     const std::size_t room = std::min(sizeof block, stream.credit);

@@ -23,6 +23,9 @@ class OwnRanks {
 
   /// Starts the ranks job.here. If one cannot be started, returns why; ranks that were started before still run.
   std::optional<Trouble> start(const Job& job);
+  /// Starts a process in the place of a rank that has ended; no effect for any other rank. `number` is the value of its
+  /// TUTTI_JOIN.
+  void restart(const Job& job, int rank, int number);
   /// Sends a signal to all running ranks.
   void signal(int signal) { processes_.signal(signal); }
   /// Passes data to rank 0's stdin; an empty text closes it.
@@ -44,16 +47,22 @@ class OwnRanks {
   /// Returns true while output may still arrive; call it after finish().
   bool talking() const;
   Guard& guard() { return processes_.guard(); }
+  /// The descriptor of the memory into which the ranks record their calls; -1: each rank has its own.
+  int recorder() const noexcept { return processes_.recorder(); }
 
  private:
   struct Stream {
     std::int32_t subject = 0;
     Descriptor source;
     std::size_t credit = stream_window;
+    ByteQueue kept = {};       ///< what the process before has written, if there was no credit for it
+    bool reader_gone = false;  ///< the launcher's output has no reader any more
   };
 
   std::string start_rank(const Job& job, int rank, int input);
+  std::string start_process(const Job& job, int rank, int join, int input);
   Stream* stream_of(std::int32_t subject);
+  static void replace_source(Stream& stream, Descriptor source);
   void forward(Stream& stream);
   void forward_input();
 

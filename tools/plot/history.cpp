@@ -85,6 +85,11 @@ History read_history(const fs::path& run) {
   History history{.name = plain.substr(0, plain.find_last_not_of('/') + 1)};
   history.train_loss = metrics.points("epoch", metrics.column("train_loss"));
   history.samples_per_second = metrics.points("epoch", metrics.column("samples_per_second"));
+  std::erase_if(history.samples_per_second, [](const auto& point) { return point.second <= 0; });
+  if (fs::exists(run / "ranks.csv")) {
+    const Table ranks(run / "ranks.csv");
+    history.ranks = ranks.points("epoch", ranks.column("ranks"));
+  }
   if (history.train_loss.empty())
     throw Error(Code::invalid, (run / "metrics.csv").string() + ": no epoch has ended yet");
   const bool more = fs::exists(run / "validations.csv");

@@ -16,9 +16,11 @@ struct History {
   Points train_loss = {}, held_out_loss = {}, samples_per_second = {};
   std::string metric = {};  ///< name of the first metric, for example "accuracy"
   Points values = {};       ///< values of this metric; accuracies in percent
+  Points ranks = {};        ///< of an elastic run: how many ranks there were from then on; else empty
 };
 
-/// Reads metrics.csv and, if there is one, validations.csv of a run. Throws Error{invalid} that names the file.
+/// Reads metrics.csv and, where they are, validations.csv and ranks.csv of a run. Throws Error{invalid} that names the
+/// file.
 History read_history(const std::filesystem::path& run);
 
 }  // namespace tutti::plot

@@ -22,6 +22,7 @@ struct Curve {
   Points points;
   std::size_t run;
   bool dashed = false;
+  bool covered = false;  ///< a later curve has the same points, so this one is drawn wider
 };
 
 struct Panel {
@@ -52,6 +53,9 @@ enum class Scale { from_zero, free, wide };
 Panel panel_of(std::string title, std::vector<Curve> curves, Scale scale) {
   const auto [first, last] = range_of(curves, [](const auto& point) { return point.first; });
   const auto [least, most] = range_of(curves, [](const auto& point) { return point.second; });
+  for (auto curve = curves.begin(); curve != curves.end(); ++curve)
+    curve->covered =
+        std::any_of(curve + 1, curves.end(), [&](const Curve& one) { return one.points == curve->points; });
   Panel panel{.title = std::move(title), .curves = std::move(curves), .x = {}, .y = {}};
   panel.x = Axis::linear(std::min(first, 1.0) < 1 ? 0 : first, std::max(last, first + 1));
   const bool logarithmic = scale == Scale::wide && least > 0 && most / least > 10;
@@ -90,11 +94,28 @@ void draw_curve(const Panel& panel, const Curve& curve, Out& out) {
     line += fmt::format("{}{:.1f},{:.1f}", line.empty() ? "" : " ", x, y);
   }
   fmt::format_to(out,
-                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\""
+                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\" stroke-linejoin=\"round\""
                  "{}/>\n",
-                 line, colour, curve.dashed ? " stroke-dasharray=\"5 3\"" : "");
+                 line, colour, curve.covered ? "5" : "1.8", curve.dashed ? " stroke-dasharray=\"5 3\"" : "");
   if (!curve.points.empty())  // marks the end; a run of one epoch has nothing but this point
     fmt::format_to(out, "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n", x, y, colour);
+}
+
+/// The times at which an elastic run lost ranks.
+std::vector<double> losses_of(const History& run) {
+  std::vector<double> times;
+  for (std::size_t i = 1; i < run.ranks.size(); ++i)
+    if (run.ranks[i].second < run.ranks[i - 1].second) times.push_back(run.ranks[i].first);
+  return times;
+}
+
+void draw_losses(const Panel& panel, std::span<const History> runs, Out& out) {
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (const double time : losses_of(runs[i]))
+      fmt::format_to(out,
+                     "<line x1=\"{0:.1f}\" y1=\"0\" x2=\"{0:.1f}\" y2=\"{1}\" stroke=\"{2}\" stroke-opacity=\"0.45\" "
+                     "stroke-dasharray=\"2 3\"/>\n",
+                     panel_width * panel.x.at(time), panel_height, colours[i % colours.size()]);
 }
 
 /// Returns a line such as "runs/digits: best accuracy 98.61 % in epoch 37, 5.3k samples/s".
@@ -112,7 +133,10 @@ std::string summary(const History& run) {
     text += fmt::format("best {} {} in epoch {:.4g}, ", run.metric.empty() ? "held-out loss" : run.metric, value,
                         best->first);
   }
-  return text + short_number(speed, 0) + " samples/s";
+  text += short_number(speed, 0) + " samples/s";
+  const std::size_t lost = losses_of(run).size();
+  if (lost > 0) text += fmt::format("; lost ranks {} time{} (dotted)", lost, lost == 1 ? "" : "s");
+  return text;
 }
 
 void draw_legend(std::span<const History> runs, double y, Out& out) {
@@ -159,6 +183,7 @@ std::string picture(std::span<const History> runs) {
     fmt::format_to(out, "<g transform=\"translate({} {})\">\n", left + static_cast<double>(i) * (panel_width + gap),
                    top);
     draw_axes(panels[i], out);
+    draw_losses(panels[i], runs, out);
     for (const Curve& curve : panels[i].curves) draw_curve(panels[i], curve, out);
     fmt::format_to(out, "</g>\n");
   }

@@ -54,6 +54,12 @@ bool Branches::say_to(int rank, const Frame& frame) {
   return true;
 }
 
+Deadline Branches::heard(std::size_t host) const {
+  for (const HostLink& link : links_)
+    if (link.branch().first == host && link.usable()) return link.heard();
+  return never;
+}
+
 void Branches::serve(const Up& up) {
   for (const Readiness::Ready& ready : waits_.ready()) {
     HostLink& link = links_[ready.tag / 2];

@@ -39,6 +39,9 @@ class Branches {
   /// Sends a frame to the agent on the way to the rank. Returns false if the rank is not below, or is lost.
   bool say_to(int rank, const Frame& frame);
 
+  /// When the agent of a host that this process has started was last heard of; `never` for another host.
+  Deadline heard(std::size_t host) const;
+
   /// A descriptor that is readable while serve() has something to read or to write.
   int fd() const noexcept { return waits_.fd(); }
   /// The time by which serve() must be called.

@@ -121,7 +121,7 @@ std::optional<Frame> Channel::next() {
   if (text.size() < header_bytes) return std::nullopt;
   std::uint32_t size = 0;
   std::memcpy(&size, text.data() + 13, 4);
-  if (size > most_text || static_cast<unsigned char>(text[0]) > static_cast<unsigned char>(Say::lost))
+  if (size > most_text || static_cast<unsigned char>(text[0]) > static_cast<unsigned char>(last_say))
     throw Error(Code::protocol, "what arrives is not what an agent says");
   if (text.size() - header_bytes < size) return std::nullopt;
   Frame frame;

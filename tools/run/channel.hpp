@@ -31,14 +31,24 @@ enum class Say : std::uint8_t {
   started,   ///< subject: rank; number: pid
   output,    ///< subject: stream; text: output of a rank; empty: end of the stream
   consumed,  ///< number: bytes of input that were written to rank 0, or -1 if it has closed its stdin
-  ended,     ///< subject: rank; number: status from waitpid()
+  ended,     ///< subject: rank; number: status from waitpid(); text: what its records say of its end; may be empty
   goodbye,   ///< nothing is left on its host and on those below
   // sent by both: a heartbeat
   alive,
   // sent by the agent
   stopped,  ///< subject: rank that has been stopped for a while; number: the signal
   lost,     ///< subject: host below it; number: how many hosts are lost, including this one; text: why
+  // about what the doctor asks, see consultations.hpp
+  clock,     ///< to the agent, number: a stamp. It answers at once: subject: host; number: the stamp; text: its time
+  ask,       ///< to the agent, number: of the question; subject: how many calls of each rank are wanted
+  patient,   ///< by the agent, subject: rank; number: of the question; text: a letter about the rank
+  examined,  ///< by the agent, subject: host; number: of the question; all letters about its ranks have been sent
+  host,      ///< by the launcher to the doctor, subject: host; text: a letter about it
+  // about replacements of ranks that have ended
+  restart,    ///< to the agent, subject: rank; number: the value of TUTTI_JOIN. It answers by started or unstarted
+  unstarted,  ///< by the agent, subject: rank; number: exit code; text: why the replacement cannot be started
 };
+inline constexpr Say last_say = Say::unstarted;
 
 /// One message. `subject` is a rank; a host, by its place in the tree's order (tree.hpp); or a stream: twice the rank,
 /// plus one for stderr.

@@ -25,7 +25,7 @@ class Claims {
   /// Checks and records a frame from `branch`, except ready, alive and goodbye. Throws Error{protocol} if it is
   /// impossible.
   void take(std::size_t branch, const Frame& frame);
-  /// Records a frame that is sent to a branch: go, end, input, taken.
+  /// Records a frame that is sent to a branch: go, end, input, taken, clock, ask, restart.
   void tell(const Frame& frame);
   bool going() const noexcept { return going_; }
   bool ending() const noexcept { return ending_; }
@@ -38,15 +38,20 @@ class Claims {
   struct Rank {
     std::size_t branch = 0;
     bool started = false;
+    bool restarts = false;  ///< a replacement was asked for, and has not started
     Stream streams[2];
+    std::int64_t answered = 0;  ///< the last question that was answered for the rank
   };
   Rank& rank_of(std::size_t branch, int rank);
+  bool has_host(std::size_t branch, std::int32_t host) const;
   void take_output(Stream& stream, const Frame& frame);
   void take_lost(const Branch& branch, const Frame& frame) const;
+  void take_answer(std::size_t branch, const Frame& frame);
 
   std::vector<Branch> branches_;
   std::unordered_map<int, Rank> ranks_;
-  std::size_t unread_ = 0;  ///< bytes of rank 0's input not acknowledged yet
+  std::size_t unread_ = 0;                 ///< bytes of rank 0's input not acknowledged yet
+  std::int64_t stamp_ = 0, question_ = 0;  ///< the last ones that were sent
   bool going_ = false, ending_ = false;
 };
 

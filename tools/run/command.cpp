@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "tools/run/mpiexec.hpp"
 #include "tools/run/program.hpp"
 #include "tools/run/ranks.hpp"
+#include "tools/run/replacements.hpp"
 #include "transports/core/host.hpp"
 #include "transports/core/random.hpp"
 #include "tutti/log.hpp"
@@ -41,6 +43,7 @@ struct Request {
   std::string mpiexec;
   bool preload_mpi = false;
   std::string bind = "none";
+  std::string elastic;
 };
 
 /// Converts flags into the variables that have the same meaning for the ranks.
@@ -90,6 +93,12 @@ void add_flags(CLI::App& app, Job& job, Request& request) {
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--keep-going", job.keep_going,
                "a rank that fails is reported and the others go on; the exit code is still that of the first one");
+  app.add_option(
+      "--elastic", request.elastic,
+      "MIN or MIN:MAX: a rank that fails is replaced, and the job goes on while MIN processes are left; ranks "
+      "that join from elsewhere make it MAX at most (-np)");
+  app.add_option("--restarts", job.elastic.restarts, "with --elastic: how many replacements there are at most (100)")
+      ->check(CLI::Range(0, most_ranks));
   app.add_option("--time-limit", job.time_limit, "seconds until all ranks are ended, with exit code 124 (none)")
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("-x", request.exports, "a variable for the ranks: NAME, as it is here, or NAME=VALUE")
@@ -141,6 +150,9 @@ void choose_hosts(CLI::App& app, Job& job, const Request& request, const Setting
   if (!request.hosts.empty()) job.hosts = parse_hosts(request.hosts);
   if (!request.hostfile.empty()) job.hosts = read_hostfile(request.hostfile);
   if (job.hosts.empty()) {
+    if (job.ranks == 0) job.ranks = job.elastic.most;
+    if (job.ranks == 0 && job.elastic.least > 0)
+      usage_error(app, fmt::format("how many ranks? Give -np N, or --elastic {}:N: ", job.elastic.least));
     if (job.ranks == 0) usage_error(app, "how many ranks? Give -np N: ");
     if (job.ranks > most_ranks_here)
       usage_error(app, fmt::format("-np {} is more than the {} ranks that one host starts; name several by --hosts: ",
@@ -152,6 +164,51 @@ void choose_hosts(CLI::App& app, Job& job, const Request& request, const Setting
   std::iota(job.here.begin(), job.here.end(), 0);
   job.remote_start = settings.remote_start;
   job.start_patience = settings.connect_timeout;
+}
+
+/// Takes the numbers of --elastic, before choose_hosts(), for which the largest is the number of ranks unless that is
+/// given.
+void read_elastic(const CLI::App& app, Job& job, const Request& request) {
+  if (app.count("--elastic") == 0) {
+    if (app.count("--restarts") > 0)
+      usage_error(app, "--restarts is for --elastic MIN:MAX; give both, or leave it out: ");
+    return;
+  }
+  const int restarts = job.elastic.restarts;
+  job.elastic = parse_elastic(request.elastic);
+  job.elastic.restarts = restarts;
+  job.keep_going = true;
+}
+
+/// Compares --elastic with the number of ranks, and tells the ranks.
+void settle_elastic(const CLI::App& app, Job& job) {
+  Elastic& elastic = job.elastic;
+  if (elastic.least == 0) return;
+  if (job.ranks < elastic.least)
+    usage_error(app, fmt::format("--elastic needs at least {0} ranks, and there are {1}; give it {1} or less, or more "
+                                 "ranks: ",
+                                 elastic.least, job.ranks));
+  if (elastic.most == 0) elastic.most = job.ranks;
+  if (job.ranks > elastic.most)
+    usage_error(app, fmt::format("--elastic permits {0} ranks at most, and there are {1}; give it {2}:{1}, or fewer "
+                                 "ranks: ",
+                                 elastic.most, job.ranks, elastic.least));
+  job.variables["TUTTI_ELASTIC"] = fmt::format("{}:{}", elastic.least, elastic.most);
+}
+
+void refuse_for_mpiexec(const CLI::App& app, const Job& job) {
+  if (!job.hosts.empty())
+    usage_error(app,
+                "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
+  if (app.count("--grace") > 0)
+    usage_error(
+        app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
+  if (job.elastic.least > 0)
+    usage_error(app, "--elastic is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
+  if (job.keep_going)
+    usage_error(app, "--keep-going is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
+  if (job.bind)
+    usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -167,20 +224,13 @@ int run(const std::vector<std::string>& arguments) {
   job.words = parse_before_program(app, arguments);
   if (job.words.empty()) usage_error(app, "which program? ");
   if (const auto level = parse_log_level(settings.log)) set_log_level(*level);
+  read_elastic(app, job, request);
   choose_hosts(app, job, request, settings);
+  settle_elastic(app, job);
   job.bind = request.bind == "core";
   const bool by_mpiexec = wants_mpiexec(settings) || request.preload_mpi;
   if (!by_mpiexec) refuse_several_programs(app, job, arguments);
-  if (by_mpiexec && !job.hosts.empty())
-    usage_error(app,
-                "ranks that use MPI on several hosts are started by its own mpiexec: mpirun --host h1:2,h2:2 ... ");
-  if (by_mpiexec && app.count("--grace") > 0)
-    usage_error(
-        app, "--grace is not for ranks that an mpiexec starts, which ends the others in its own way; leave it out: ");
-  if (by_mpiexec && job.keep_going)
-    usage_error(app, "--keep-going is not for ranks that an mpiexec starts, which ends them together; leave it out: ");
-  if (by_mpiexec && job.bind)
-    usage_error(app, "--bind is not for ranks that an mpiexec starts; it has its own way to bind them; leave it out: ");
+  if (by_mpiexec) refuse_for_mpiexec(app, job);
   if (!by_mpiexec && !request.mpiexec.empty())
     usage_error(app, "--mpiexec is for --backend mpi, --transport mpi or --preload-mpi: ");
   if (job.hosts.empty()) {

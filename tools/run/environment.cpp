@@ -15,10 +15,10 @@ namespace tutti::tools {
 namespace {
 
 /// Variables by which an outer launcher describes this process. They would be wrong for the ranks.
-constexpr std::array<std::string_view, 13> others = {
-    "RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PMI_RANK",       "PMI_SIZE",
-    "PMI_FD",     "MPI_LOCALRANKID", "PMIX_RANK",  "MPI_LOCALNRANKS",  "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID",
-    "TUTTI_STORE"};
+constexpr std::array<std::string_view, 16> others = {
+    "RANK",        "WORLD_SIZE",        "LOCAL_RANK", "LOCAL_WORLD_SIZE", "PMI_RANK",       "PMI_SIZE",
+    "PMI_FD",      "MPI_LOCALRANKID",   "PMIX_RANK",  "MPI_LOCALNRANKS",  "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID",
+    "TUTTI_STORE", "TUTTI_RECORDER_FD", "TUTTI_JOIN", "TUTTI_ELASTIC"};
 
 bool is_others(std::string_view name) {
   return name.starts_with("OMPI_COMM_WORLD_") || std::find(others.begin(), others.end(), name) != others.end();
@@ -36,7 +36,13 @@ bool executable_file(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(const Job& job, int rank) {
+std::string Job::variable(const std::string& name, const std::string& otherwise) const {
+  const auto found = variables.find(name);
+  const char* const value = found == variables.end() ? std::getenv(name.c_str()) : found->second.c_str();
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+std::vector<std::string> rank_environment(const Job& job, int rank, int join) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;
@@ -52,6 +58,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   variables["TUTTI_LOCAL_RANK"] = std::to_string(local);
   variables["TUTTI_LOCAL_SIZE"] = std::to_string(job.here.size());
   variables["TUTTI_STARTER"] = job.mark;
+  if (join > 0) variables["TUTTI_JOIN"] = std::to_string(join);
   std::vector<std::string> lines;
   for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
   return lines;
@@ -59,9 +66,9 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
 
 void add_own_variables(std::map<std::string, std::string>& variables) {
   // These variables describe one host, one rank or another job.
-  constexpr std::array<std::string_view, 9> own = {"TUTTI_RANK",       "TUTTI_SIZE",         "TUTTI_LOCAL_RANK",
-                                                   "TUTTI_LOCAL_SIZE", "TUTTI_HOST_ID",      "TUTTI_STORE",
-                                                   "TUTTI_STARTER",    "TUTTI_REMOTE_START", "TUTTI_RACK"};
+  constexpr std::array<std::string_view, 12> own = {
+      "TUTTI_RANK",    "TUTTI_SIZE",         "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE",  "TUTTI_HOST_ID", "TUTTI_STORE",
+      "TUTTI_STARTER", "TUTTI_REMOTE_START", "TUTTI_RACK",       "TUTTI_RECORDER_FD", "TUTTI_JOIN",    "TUTTI_ELASTIC"};
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));

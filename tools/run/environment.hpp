@@ -9,7 +9,8 @@
 namespace tutti::tools {
 
 /// Returns this process's environment without other launchers' variables, plus the job's and the rank's variables.
-std::vector<std::string> rank_environment(const Job& job, int rank);
+/// `join` is the number of a replacement; 0: it is the rank's first process.
+std::vector<std::string> rank_environment(const Job& job, int rank, int join = 0);
 
 /// Adds this process's TUTTI_* variables and OMP_NUM_THREADS, except those that describe one host, rank or job. Keeps
 /// existing entries.

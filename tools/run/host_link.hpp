@@ -58,6 +58,8 @@ class HostLink {
 
   Channel& channel() { return *channel_; }
   bool usable() const noexcept { return channel_ && !over_; }
+  /// The time when something was last received; the link must be usable().
+  Deadline heard() const noexcept { return channel_->heard(); }
   /// True if the other side has closed the channel.
   bool closed() const noexcept { return closed_ != never; }
   /// True if nothing more is expected: the agent has said goodbye, or the host is lost.

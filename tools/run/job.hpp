@@ -18,6 +18,13 @@ struct Host {
   std::string rack = {};  ///< the value for TUTTI_RACK; empty: the host knows it itself
 };
 
+/// How far the number of processes may change while the job runs.
+struct Elastic {
+  int least = 0;       ///< the job ends if fewer processes are left; 0: it is not elastic
+  int most = 0;        ///< the library admits no more processes
+  int restarts = 100;  ///< how many replacements of failed ranks are started at most
+};
+
 struct Job {
   int ranks = 0;                   ///< number of ranks in the whole job
   std::vector<int> here;           ///< the ranks of this host, in ascending order
@@ -29,8 +36,11 @@ struct Job {
   /// a failure, 30 after a signal.
   std::optional<double> grace;
   bool keep_going = false;                       ///< report ranks that fail, and let the others run
+  Elastic elastic;                               ///< if set, keep_going is set, too
   double time_limit = 0;                         ///< seconds after which all ranks are ended; 0: no limit
   std::map<std::string, std::string> variables;  ///< variables of every rank, in addition to its own
+  /// The value that a variable has for the ranks, or `otherwise` if it has none or an empty one.
+  std::string variable(const std::string& name, const std::string& otherwise = {}) const;
   std::string mark;  ///< value of TUTTI_STARTER in this host's ranks, which identifies processes that they leave behind
 
   // Used with several hosts.
@@ -47,8 +57,8 @@ struct Job {
 };
 
 /// Starts the ranks, forwards signals and output, and ends all ranks when one fails, unless keep_going is set. Returns
-/// the exit code of the rank that failed first; 0 if none failed; exit_time_limit; or exit_signal_base plus the SIGTERM
-/// or SIGINT that ended the job. Throws Error.
+/// the exit code of the rank that failed first and was not replaced; 0 if there is none; exit_time_limit; or
+/// exit_signal_base plus the SIGTERM or SIGINT that ended the job. Throws Error.
 int run_job(const Job& job);
 
 }  // namespace tutti::tools

@@ -2,6 +2,7 @@
 // unless its lines are tagged.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,16 +26,29 @@ class LocalRanks final : public Ranks {
   LocalRanks(const std::string& mark, Sinks& sinks) : processes_(mark), sinks_(sinks) {}
 
   std::optional<Trouble> start(const Job& job) override {
+    job_ = job;
     if (job.bind) processes_.bind();
+    processes_.record(static_cast<int>(job.here.size()), job.variable("TUTTI_RECORDER", "on"),
+                      job.variable("TUTTI_JOB"));
+    recorder_ = processes_.recorder();
     const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
     const Inherited first = first_input();
     for (int rank = 0; rank < job.ranks; ++rank) {
-      const pid_t pid = start_rank(rank, job, rank == 0 && first.fd() >= 0 ? first.fd() : nothing.fd());
+      const pid_t pid = start_rank(rank, 0, rank == 0 && first.fd() >= 0 ? first.fd() : nothing.fd());
       if (pid >= 0) continue;
       return Trouble{fmt::format("cannot start rank {} ({}): {}", rank, job.file, why_not_executed(job.file, -pid)),
                      -pid == ENOENT ? exit_not_found : exit_not_executable};
     }
     return std::nullopt;
+  }
+
+  void restart(int rank, int number) override {
+    if (rank == 0) input_.reset();  // the launcher's stdin was the first process's
+    const Inherited nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const pid_t pid = start_rank(rank, number, nothing.fd());
+    if (pid >= 0) return;
+    const int code = -pid == ENOENT ? exit_not_found : exit_not_executable;
+    ended_.push_back({.rank = rank, .status = W_EXITCODE(code, 0), .unstarted = why_not_executed(job_.file, -pid)});
   }
 
   void signal(int signal) override {
@@ -73,12 +87,13 @@ class LocalRanks final : public Ranks {
   /// Also passes on what the ended ranks have written, so that it precedes the launcher's message about their end.
   std::vector<Ended> ended() override {
     std::vector<Ended> ended = std::exchange(ended_, {});
-    for (const Ended& end : ended)
+    for (Ended& end : ended) {
+      end.where = whereabouts(end.rank);
       for (RankOutput& output : outputs_)
         if (output.rank() == end.rank) output.pump_rest();
+    }
     return ended;
   }
-  std::string whereabouts(int rank) const override { return fmt::format("pid {}", processes_.pid_of(rank)); }
 
   void finish() override {
     processes_.finish();
@@ -97,31 +112,42 @@ class LocalRanks final : public Ranks {
   }
 
  private:
-  pid_t start_rank(int rank, const Job& job, int input) {
-    RankProcess process{job.file, job.words, rank_environment(job, rank), input, -1, -1};
+  std::string whereabouts(int rank) const { return fmt::format("pid {}", processes_.pid_of(rank)); }
+
+  /// Starts the first process of a rank or, if `join` is not 0, a replacement. Returns its pid, or -errno.
+  pid_t start_rank(int rank, int join, int input) {
+    RankProcess process{job_.file, job_.words, rank_environment(job_, rank, join), input, -1, -1};
     Inherited ends[2];  // the write ends, closed here once the rank has inherited them
-    if (job.tag_output || job.ranks > 1) {
+    if (job_.tag_output || job_.ranks > 1) {
       for (int i = 0; i < (sinks_.same ? 1 : 2); ++i) {
-        ends[i] = attach(rank, i == 0 ? sinks_.output : sinks_.error(), job.tag_output);
+        ends[i] = attach(rank, i == 0 ? sinks_.output : sinks_.error(), join > 0);
         if (ends[i].fd() < 0) return -errno;
       }
       process.output = ends[0].fd();
       process.error = sinks_.same ? ends[0].fd() : ends[1].fd();  // one stream for both keeps their order
     }
-    return processes_.start(rank, std::move(process));
+    return join > 0 ? processes_.restart(rank, std::move(process)) : processes_.start(rank, std::move(process));
   }
 
   /// Returns the write end of a new stream to `sink`; if it has no descriptor, errno says why.
-  Inherited attach(int rank, Sink& sink, bool tagged) {
+  Inherited attach(int rank, Sink& sink, bool again) {
     if (sink.is_terminal())
       if (auto terminal = make_terminal(sink.fd())) {
-        outputs_.emplace_back(std::move(terminal->reading), sink, rank, tagged);
+        read_from(std::move(terminal->reading), rank, sink, again);
         return std::move(terminal->writing);
       }
     int pipe[2];
     if (pipe2(pipe, O_CLOEXEC) != 0) return Inherited();
-    outputs_.emplace_back(Descriptor(pipe[0]), sink, rank, tagged);
+    read_from(Descriptor(pipe[0]), rank, sink, again);
     return Inherited(pipe[1]);
+  }
+
+  /// Reads a stream of a rank from `source`. `again`: of a replacement, which continues that of the process before it.
+  void read_from(Descriptor source, int rank, Sink& sink, bool again) {
+    if (again)
+      for (RankOutput& output : outputs_)
+        if (output.rank() == rank && &output.lines().sink() == &sink) return output.reopen(std::move(source));
+    outputs_.emplace_back(std::move(source), sink, rank, job_.tag_output);
   }
 
   /// Returns rank 0's stdin. A terminal belongs to the launcher's process group, so its input is copied through a pipe.
@@ -151,6 +177,7 @@ class LocalRanks final : public Ranks {
 
   Processes processes_;
   Sinks& sinks_;
+  Job job_;
   Descriptor input_;  ///< pipe to rank 0, if the launcher copies from a terminal
   std::deque<RankOutput> outputs_;
   std::vector<Ended> ended_;  ///< not returned by ended() yet

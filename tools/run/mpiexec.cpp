@@ -115,7 +115,9 @@ void become_mpiexec(const Job& job, const std::string& mpiexec, bool preload) {
   words.push_back(job.file);
   words.insert(words.end(), job.words.begin() + 1, job.words.end());
 
-  for (const char* name : {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"}) unsetenv(name);
+  for (const char* name :
+       {"TUTTI_RANK", "TUTTI_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE", "TUTTI_JOIN", "TUTTI_ELASTIC"})
+    unsetenv(name);
   for (const auto& [name, value] : job.variables) setenv(name.c_str(), value.c_str(), 1);
   if (open_mpi) suggest_for_open_mpi(job.ranks);
   if (preload) add_preload(open_mpi);

@@ -1,12 +1,19 @@
 // Starting, signalling and reaping the ranks of this host.
 #include "tools/run/processes.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
 
+#include "collectives/doctor/opinion.hpp"
 #include "transports/core/host.hpp"
+#include "transports/core/recorder.hpp"
 #include "tutti/log.hpp"
 
 namespace tutti::tools {
@@ -16,12 +23,48 @@ void Processes::bind() {
   if (cores_.empty()) log(LogLevel::warn, "--bind core: the affinity mask cannot be read; the ranks are not bound");
 }
 
+void Processes::record(int ranks, const std::string& setting, const std::string& job) {
+  if (setting == "off") return;
+  try {
+    const Descriptor file = make_recorder_file(ranks, setting == "on" ? std::string() : setting, job);
+    recorder_ = Inherited(fcntl(file.fd(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  } catch (const Error& error) {
+    if (error.code() == Code::invalid) throw;
+    log(LogLevel::info, fmt::format("{}; each rank makes its own", error.what()));
+  }
+}
+
 pid_t Processes::start(int rank, RankProcess process) {
-  if (!cores_.empty()) process.core = cores_[all_.size() % cores_.size()];
+  all_.push_back({.rank = rank});
+  return launch(all_.size() - 1, std::move(process));
+}
+
+pid_t Processes::restart(int rank, RankProcess process) {
+  const auto found = std::ranges::find(all_, rank, &Process::rank);
+  if (found == all_.end() || found->running) return -ESRCH;
+  if (std::exchange(found->group_left, false)) {
+    kill(-found->pid, SIGKILL);
+    guard_.forget(found->pid);
+  }
+  found->pid = -1;
+  const auto index = static_cast<std::size_t>(found - all_.begin());
+  if (recorder_.fd() >= 0) found->is_recorded = clear_recorder_slot(recorder_.fd(), static_cast<int>(index));
+  told_ = 0;
+  return launch(index, std::move(process));
+}
+
+pid_t Processes::launch(std::size_t index, RankProcess process) {
+  if (!cores_.empty()) process.core = cores_[index % cores_.size()];
+  if (recorder_.fd() >= 0) {
+    process.recorder = recorder_.fd();
+    process.environment.push_back(fmt::format("{}={}", recorder_variable, recorder_.fd()));
+  }
   const pid_t pid = spawn(process);
   if (pid < 0) return pid;
-  running_[pid] = all_.size();
-  all_.push_back({.rank = rank, .pid = pid, .running = true});
+  running_[pid] = index;
+  Process& it = all_[index];
+  it.pid = pid;
+  it.running = it.group_left = true;
   guard_.watch(pid);
   return pid;
 }
@@ -48,8 +91,17 @@ std::optional<Ended> Processes::reaped(pid_t pid, int status) {
   process.running = false;
   process.group_left = kill(-pid, 0) == 0;
   if (!process.group_left) guard_.forget(pid);
+  const std::size_t index = found->second;
   running_.erase(found);
-  return Ended{process.rank, status, {}};
+  return Ended{process.rank, status, {}, last_words(index, status)};
+}
+
+/// What the records say of a process that a signal has killed. The first ones are enough: the others follow from them.
+std::string Processes::last_words(std::size_t index, int status) {
+  constexpr int most = 4;
+  const bool died = WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT;
+  const bool told = recorder_.fd() >= 0 && all_[index].is_recorded;
+  return died && told && told_++ < most ? doctor::last_words(recorder_.fd(), index) : std::string();
 }
 
 std::vector<Ended> Processes::reap() {

@@ -19,10 +19,19 @@ class Processes {
   /// thread.
   explicit Processes(std::string mark) : mark_(std::move(mark)), guard_(mark_) {}
 
+  /// Makes the memory into which the ranks of this host record their calls, for `ranks` processes that are started from
+  /// now on. It lasts as long as this object. `setting` is the setting `recorder`. Where memory is refused, a rank
+  /// makes its own. Throws Error{invalid} for a folder that cannot be written to.
+  void record(int ranks, const std::string& setting, const std::string& job);
+  /// The descriptor of that memory; -1: there is none.
+  int recorder() const noexcept { return recorder_.fd(); }
   /// Binds each process that is started from now on to one of this process's cores, in turn.
   void bind();
   /// Starts a rank. Returns its pid, or -errno.
   pid_t start(int rank, RankProcess process);
+  /// Starts a process in the place of a rank that has ended: it gets the same core, and records its calls where that
+  /// one did. Kills what that one has left in its process group. Returns the pid, or -errno.
+  pid_t restart(int rank, RankProcess process);
   /// Signals the process groups of all running ranks. SIGCONT follows SIGTERM, so that stopped processes receive it.
   void signal(int signal);
   /// Handles `status`, which waitpid() returned for `pid`. Returns the rank if a rank has ended.
@@ -51,15 +60,20 @@ class Processes {
     int rank = 0;
     pid_t pid = -1;
     bool running = false;
-    bool group_left = true;  ///< its process group may still have members; if false, the number may be reused
+    bool group_left = false;  ///< its process group may still have members; if false, the number may be reused
+    bool is_recorded = true;  ///< its place in the memory of the recorders has no records of an earlier process
   };
+  pid_t launch(std::size_t index, RankProcess process);
   bool alone(const std::vector<pid_t>& others) const;
+  std::string last_words(std::size_t index, int status);
 
   const std::string mark_;
   Guard guard_;
   std::vector<Process> all_;
   std::unordered_map<pid_t, std::size_t> running_;  ///< by pid: the index in all_
   Stops stops_;
+  Inherited recorder_;
+  int told_ = 0;            ///< how many times last_words() has read records
   std::vector<int> cores_;  ///< the cores to bind to; empty: no binding
 };
 

@@ -15,6 +15,10 @@ namespace {
 // file before the stream ends. Other streams then wait at most `to_be_ended` seconds for the line's end.
 constexpr Seconds for_eyes(0.2), for_programs(0.5), to_be_ended(2);
 
+constexpr int most_blocks = 32;  // that the end of a stream has; a pipe has no more room unless a process enlarges it
+
+void unblock(const Descriptor& source) { fcntl(source.fd(), F_SETFL, fcntl(source.fd(), F_GETFL) | O_NONBLOCK); }
+
 }  // namespace
 
 std::string rank_tag(int rank) { return "[" + std::to_string(rank) + "] "; }
@@ -98,7 +102,14 @@ void RankLines::flush_if_due(Deadline now) {
 
 RankOutput::RankOutput(Descriptor source, Sink& sink, int rank, bool tagged)
     : rank_(rank), source_(std::move(source)), lines_(sink, tagged ? rank_tag(rank) : std::string()) {
-  fcntl(source_.fd(), F_SETFL, fcntl(source_.fd(), F_GETFL) | O_NONBLOCK);
+  unblock(source_);
+}
+
+void RankOutput::reopen(Descriptor source) {
+  for (int i = 0; i < most_blocks && open() && pump();) ++i;  // also if the sink is full, since it would be lost
+  lines_.end();
+  source_ = std::move(source);
+  unblock(source_);
 }
 
 bool RankOutput::pump() {
@@ -117,8 +128,7 @@ bool RankOutput::pump() {
 }
 
 void RankOutput::pump_rest() {
-  constexpr int most = 32;  // number of blocks; a pipe has no more room, unless a process has enlarged it
-  for (int i = 0; i < most && may_read() && pump();) ++i;
+  for (int i = 0; i < most_blocks && may_read() && pump();) ++i;
   lines_.end();
 }
 

@@ -68,6 +68,8 @@ class RankOutput {
   bool pump();
   /// Reads the output that an ended rank has left. Its descendants may still hold the stream open and write more.
   void pump_rest();
+  /// Reads what an ended process has left, and from then on from `source`, for the process that comes after it.
+  void reopen(Descriptor source);
   /// Writes the pending text and closes the stream. For a stream without writers.
   void close();
 

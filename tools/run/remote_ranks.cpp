@@ -13,6 +13,7 @@
 #include <set>
 
 #include "tools/run/branches.hpp"
+#include "tools/run/consultations.hpp"
 #include "tools/run/make_ranks.hpp"
 #include "tools/run/rank_output.hpp"
 #include "tools/run/stops.hpp"
@@ -36,13 +37,13 @@ class RemoteRanks final : public Ranks {
   RemoteRanks(const Job& job, Sinks& sinks) : guard_(job.mark), sinks_(sinks), below_(guard_, sinks.error()) {}
 
   std::optional<Trouble> start(const Job& job) override;
+  void restart(int rank, int number) override;
   void signal(int signal) override;
   void watch(std::vector<pollfd>& entries) override;
   std::optional<Trouble> serve(std::span<const pollfd> entries) override;
   Deadline next_look() const override;
   void reap() override;
   std::vector<Ended> ended() override;
-  std::string whereabouts(int rank) const override;
   void finish() override;
   bool talking() override;
 
@@ -51,10 +52,14 @@ class RemoteRanks final : public Ranks {
     std::size_t host = 0;
     pid_t pid = -1;
     bool running = true;
-    bool stopped = false;  ///< as its agent has reported; the agent does not report when the rank continues
+    bool stopped = false;   ///< as its agent has reported; the agent does not report when the rank continues
+    std::string lost = {};  ///< why its host is lost; empty: it is not
   };
 
+  std::string whereabouts(int rank) const;
   void take(Frame&& frame);
+  void take_start(const Frame& frame);
+  void take_end(Ended end);
   void take_stop(const Frame& frame);
   void lose(const Frame& frame);
   std::string with_names(const std::string& why, std::size_t first, std::size_t count) const;
@@ -70,6 +75,9 @@ class RemoteRanks final : public Ranks {
   Guard guard_;
   Sinks& sinks_;
   Branches below_;
+  Consultations doctors_;
+  const Consultations::Ways ways_ = {[this](const Frame& frame) { below_.say(frame); },
+                                     [this](std::size_t host) { return below_.heard(host); }};
   std::vector<Branch> parts_;
   Job job_;  ///< its hosts are in the tree's order
   std::vector<Rank> ranks_;
@@ -96,8 +104,19 @@ std::optional<Trouble> RemoteRanks::start(const Job& job) {
   for (int rank = 0; rank < job.ranks; ++rank)
     for (Sink* sink : {&sinks_.output, &sinks_.error()})
       streams_.push_back({RankLines(*sink, job.tag_output ? rank_tag(rank) : ""), {}});
+  doctors_.open(job_, leaves);
   std::error_code error;
   return below_.start(job_, {0, parts_, leaves}, std::filesystem::current_path(error));
+}
+
+void RemoteRanks::restart(int rank, int number) {
+  Rank& it = rank_at(rank);
+  if (it.lost.empty() && !below_.say_to(rank, {Say::restart, rank, number, {}})) it.lost = "no message reaches it";
+  if (!it.lost.empty()) return ended_.push_back({.rank = rank, .lost = it.lost});
+  it.pid = -1;
+  it.running = true;
+  it.stopped = false;
+  std::erase_if(stopped_, [rank](const Stopped& one) { return one.rank == rank; });
 }
 
 void RemoteRanks::signal(int signal) {
@@ -113,11 +132,13 @@ void RemoteRanks::signal(int signal) {
 void RemoteRanks::watch(std::vector<pollfd>& entries) {
   entries.push_back({may_read_input() ? STDIN_FILENO : -1, POLLIN, 0});
   entries.push_back({below_.fd(), POLLIN, 0});
+  doctors_.watch(entries);
 }
 
 std::optional<Trouble> RemoteRanks::serve(std::span<const pollfd> entries) {
   if (entries[0].revents != 0) forward_input();
   below_.serve([this](Frame&& frame) { take(std::move(frame)); });
+  doctors_.serve(entries.subspan(2), ways_);
   pump_all();
   if (Clock::now() >= say_stops_at_) say_stops();
   if (!going_ && !trouble_ && below_.ready()) let_go();
@@ -138,10 +159,12 @@ void RemoteRanks::take(Frame&& frame) {
       if (!trouble_) trouble_ = Trouble{fmt::format("host '{}': {}", host, printable(frame.text)), code};
       break;
     }
-    case Say::started: rank_at(frame.subject).pid = static_cast<pid_t>(frame.number); break;
-    case Say::ended:
-      if (std::exchange(rank_at(frame.subject).running, false))
-        ended_.push_back({frame.subject, static_cast<int>(frame.number), {}});
+    case Say::started: take_start(frame); break;
+    case Say::ended: take_end({frame.subject, static_cast<int>(frame.number), {}, printable(frame.text)}); break;
+    case Say::unstarted:
+      take_end({.rank = frame.subject,
+                .status = W_EXITCODE(static_cast<int>(frame.number), 0),
+                .unstarted = printable(frame.text)});
       break;
     case Say::stopped: take_stop(frame); break;
     case Say::output: {
@@ -158,8 +181,19 @@ void RemoteRanks::take(Frame&& frame) {
         input_credit_ += static_cast<std::size_t>(frame.number);
       break;
     case Say::lost: lose(frame); break;
-    default: break;
+    default: doctors_.take(frame); break;
   }
+}
+
+/// What arrives from a rank's streams after this frame is of the process that has started.
+void RemoteRanks::take_start(const Frame& frame) {
+  rank_at(frame.subject).pid = static_cast<pid_t>(frame.number);
+  for (const int stream : {2 * frame.subject, 2 * frame.subject + 1})
+    streams_[static_cast<std::size_t>(stream)].ended = false;
+}
+
+void RemoteRanks::take_end(Ended end) {
+  if (std::exchange(rank_at(end.rank).running, false)) ended_.push_back(std::move(end));
 }
 
 void RemoteRanks::take_stop(const Frame& frame) {
@@ -207,8 +241,10 @@ void RemoteRanks::lose(const Frame& frame) {
   }
   std::string why = with_names(printable(frame.text), first, count);
   for (std::size_t host = first; host < first + count; ++host) {
+    doctors_.lose(host, host == first ? printable(frame.text) : why);
     for (const int rank : job_.hosts[host].ranks) {
-      if (std::exchange(rank_at(rank).running, false)) ended_.push_back({rank, 0, why});
+      take_end({rank, 0, why});
+      rank_at(rank).lost = why;
       for (const int stream : {2 * rank, 2 * rank + 1}) {
         streams_[static_cast<std::size_t>(stream)].ended = true;
         pump(static_cast<std::size_t>(stream));
@@ -221,9 +257,11 @@ void RemoteRanks::lose(const Frame& frame) {
 
 /// Also writes what the ended ranks have written, so that it precedes the launcher's message about their end.
 std::vector<Ended> RemoteRanks::ended() {
-  for (const Ended& end : ended_)
+  for (Ended& end : ended_) {
+    end.where = whereabouts(end.rank);
     for (const int stream : {2 * end.rank, 2 * end.rank + 1})
       if (Stream& it = streams_[static_cast<std::size_t>(stream)]; it.backlog.empty()) it.lines.end();
+  }
   return std::exchange(ended_, {});
 }
 
@@ -283,7 +321,7 @@ void RemoteRanks::forward_input() {
 }
 
 Deadline RemoteRanks::next_look() const {
-  Deadline first = std::min(say_stops_at_, below_.next_look());
+  Deadline first = std::min({say_stops_at_, below_.next_look(), doctors_.next_look()});
   for (const std::size_t index : unfinished_) first = std::min(first, streams_[index].lines.due());
   return first;
 }

@@ -54,6 +54,7 @@ std::optional<rlimit> limit_of_ranks;  // the limit on descriptors before the la
   dup2(process.input, 0);
   if (process.output >= 0) dup2(process.output, 1);
   if (process.error >= 0) dup2(process.error, 2);
+  if (process.recorder >= 0) fcntl(process.recorder, F_SETFD, 0);
   reset_signals();
   if (limit_of_ranks) setrlimit(RLIMIT_NOFILE, &*limit_of_ranks);
   if (cores == nullptr || sched_setaffinity(0, CPU_ALLOC_SIZE(process.core + 1), cores) == 0)

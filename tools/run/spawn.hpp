@@ -33,10 +33,11 @@ struct RankProcess {
   std::string file;
   std::vector<std::string> words;
   std::vector<std::string> environment;
-  int input = -1;   ///< becomes stdin
-  int output = -1;  ///< becomes stdout; -1: the launcher's
-  int error = -1;   ///< becomes stderr; -1: the launcher's
-  int core = -1;    ///< the only core that the process may use; -1: the launcher's cores
+  int input = -1;     ///< becomes stdin
+  int output = -1;    ///< becomes stdout; -1: the launcher's
+  int error = -1;     ///< becomes stderr; -1: the launcher's
+  int recorder = -1;  ///< stays open in the process under this number; -1: none
+  int core = -1;      ///< the only core that the process may use; -1: the launcher's cores
 };
 
 /// Raises this process's limit on descriptors as far as permitted. Processes by spawn() get the old limit, or what a

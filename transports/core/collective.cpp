@@ -113,6 +113,7 @@ DType element_type(Signature signature) noexcept {
 
 std::string describe(Signature signature) {
   const std::uint64_t bits = signature.bits;
+  if (bits == 0) return "a collective";
   const Parts parts = parts_of(bits);
   const Kind kind = parts.kind;
   const bool variable = (bits & variable_bit) != 0;

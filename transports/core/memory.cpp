@@ -13,6 +13,7 @@
 #include <limits>
 #include <sstream>
 
+#include "transports/core/chaos.hpp"
 #include "transports/core/descriptor.hpp"
 #include "tutti/status.hpp"
 
@@ -96,6 +97,7 @@ void refuse_allocation(std::size_t bytes, const std::string& why) {
 
 // Reserves pages by touching them, because pages that fallocate reserves are never huge.
 int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) noexcept {
+  if (system_faults::refuses_memory()) return ENOMEM;
   if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   if (::madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) {
@@ -109,9 +111,12 @@ int reserve_pages(int fd, std::size_t offset, void* memory, std::size_t bytes) n
 }
 
 int reserve_file(int fd, std::size_t offset, std::size_t bytes) noexcept {
+  if (system_faults::refuses_memory()) return ENOMEM;
   int error;
   do {
-    error = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+    error = system_faults::is_on() && system_faults::interrupts()
+                ? EINTR
+                : ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   } while (error == EINTR);
   return error;
 }

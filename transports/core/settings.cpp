@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "transports/core/chaos.hpp"
 #include "transports/core/link_shape.hpp"
 #include "tutti/log.hpp"
 
@@ -52,6 +53,14 @@ constexpr SettingInfo rows[] = {
      "off, light (every message is checked) or full (each call is checked first)",
      &Settings::verify,
      {.choices = "off, light, full", .agreed = true}},
+    {"recorder",
+     "on: the last calls of this rank are recorded in memory, for `tutti doctor`; a folder: in files there, which "
+     "stay; or off",
+     &Settings::recorder},
+    {"record",
+     "what is recorded: calls, or messages: also each message of them, so that fewer calls are kept",
+     &Settings::record,
+     {.choices = "calls, messages"}},
     {"timeout", "seconds from the launch of a call to its deadline", &Settings::timeout, {.least = 0.001, .most = 1e9}},
     {"connect_timeout",
      "seconds to find and connect the other ranks",
@@ -62,6 +71,10 @@ constexpr SettingInfo rows[] = {
     {"net",
      "rate and one-way latency that each rank's link is made to have, for experiments: 50mbit,20ms; empty: its own",
      &Settings::net,
+     {.agreed = true}},
+    {"chaos",
+     "faults on purpose, for tests: seed=7,delay=8,lazy=30,kill=2@17 (docs/book/32-chaos.md); empty: none",
+     &Settings::chaos,
      {.agreed = true}},
     {"host_id", "overrides the identity of the host; ranks with the same text share memory", &Settings::host_id},
     {"rack",
@@ -87,8 +100,9 @@ constexpr SettingInfo rows[] = {
 
 // TUTTI_* variables that are not settings. The launcher sets them and the bootstrap reads them, except for TUTTI_ROOT,
 // which is for builds of the Python package.
-constexpr std::array<std::string_view, 6> other_names = {"TUTTI_RANK",       "TUTTI_SIZE",    "TUTTI_LOCAL_RANK",
-                                                         "TUTTI_LOCAL_SIZE", "TUTTI_STARTER", "TUTTI_ROOT"};
+constexpr std::array<std::string_view, 9> other_names = {"TUTTI_RANK",       "TUTTI_SIZE",    "TUTTI_LOCAL_RANK",
+                                                         "TUTTI_LOCAL_SIZE", "TUTTI_STARTER", "TUTTI_RECORDER_FD",
+                                                         "TUTTI_ROOT",       "TUTTI_JOIN",    "TUTTI_ELASTIC"};
 
 constexpr std::string_view prefix = "TUTTI_";
 
@@ -167,12 +181,11 @@ std::optional<T> parse_number(std::string_view text) {
 std::string parse_text(const SettingInfo& info, std::string_view value, const std::string& what) {
   const std::string_view words = info.rules.choices;
   if (!words.empty() && !is_word_of(words, value)) refuse(what, "give one of " + std::string(words));
-  if (info.key == "net" && !value.empty()) {
-    try {
-      parse_link_shape(value);
-    } catch (const Error& error) {
-      refuse(what, error.what());
-    }
+  try {
+    if (info.key == "net" && !value.empty()) parse_link_shape(value);
+    if (info.key == "chaos" && !value.empty()) parse_chaos(value);
+  } catch (const Error& error) {
+    refuse(what, error.what());
   }
   return std::string(value);
 }

@@ -323,8 +323,10 @@ bool VerbsWire::post(const Cause& why) noexcept {
 
 // Waits until the peers' devices have acknowledged all data, which the peers will then read. If two ranks close at the
 // same time, the device of the first one may be gone before it acknowledges the other's last message. So a rank that
-// has all its acknowledgements sends `leaving`, and the other one then waits no longer.
+// has all its acknowledgements sends `leaving`, and the other one then waits no longer. A packet that the network has
+// lost is sent again only after a part of `silence`, at whose end the pair of a peer that does not answer breaks.
 void VerbsWire::close(Deadline until) noexcept {
+  until = std::max(until, deadline_in(setup_.silence));
   const auto waits = [](const Link& at) {
     return at.open && !at.gone && !at.left && !at.pair->broken() && !at.pair->idle();
   };

@@ -14,6 +14,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "transports/causes.hpp"
@@ -35,6 +36,7 @@ struct Message {
   std::vector<std::byte> kept;  // a buffered small message, whose send is already done
   bool small = false;
   Done done;
+  std::optional<Status> withdrawn = {};  // its send was cancelled, and its recv will fail with this
 };
 
 struct Receive {
@@ -109,9 +111,9 @@ class InprocTransport final : public Transport {
     me_.left = true;
     for (Message& message : me_.inbox) refuse(message, Status(ended(rank(), message.from)));
     me_.inbox.clear();
-    for (Member& other : hub_->members) {
-      other.inbox.remove_if([&](const Message& m) { return m.from == rank() && !m.small; });
-      other.wake();
+    for (std::size_t to = 0; to < hub_->members.size(); ++to) {
+      withdraw(hub_->members[to], Status(ended(rank(), static_cast<int>(to))), [](const Tag&) { return true; });
+      hub_->members[to].wake();
     }
   }
 
@@ -184,11 +186,11 @@ class InprocTransport final : public Transport {
       const std::scoped_lock lock(hub_->mutex);
       receives_.remove_if(
           [&](Receive& receive) { return concerns(receive.tag) && (finish(me_, std::move(receive.done), why), true); });
-      me_.inbox.remove_if([&](const Message& m) { return m.small && concerns(m.tag) && (give_back(m), true); });
-      for (Member& other : hub_->members)
-        other.inbox.remove_if([&](Message& m) {
-          return m.from == rank() && !m.small && concerns(m.tag) && (finish(me_, std::move(m.done), why), true);
-        });
+      me_.inbox.remove_if([&](const Message& m) {
+        if (m.small && concerns(m.tag)) give_back(m);
+        return (m.small || m.withdrawn) && concerns(m.tag);
+      });
+      for (Member& other : hub_->members) withdraw(other, why, concerns);
     }
     run_finished();
   }
@@ -234,6 +236,23 @@ class InprocTransport final : public Transport {
     whose.wake();
   }
   void refuse(Message& message, const Status& why) { finish((*hub_)[message.from], std::move(message.done), why); }
+  // A withdrawn message stays in the inbox if a later one with an equal tag, which is small and has arrived, would be
+  // taken for it otherwise.
+  template <class Predicate>
+  void withdraw(Member& receiver, const Status& why, Predicate concerns) {
+    auto& inbox = receiver.inbox;
+    for (auto next = inbox.begin(); next != inbox.end();) {
+      const auto m = next++;
+      if (m->from != rank() || m->small || m->withdrawn || !concerns(m->tag)) continue;
+      finish(me_, std::move(m->done), why);
+      m->withdrawn = why;
+      m->data = {};
+      const bool is_followed = std::any_of(
+          next, inbox.end(), [&](const Message& later) { return later.from == rank() && later.tag == m->tag; });
+      if (!is_followed) inbox.erase(m);
+      receiver.wake();
+    }
+  }
   void give_back(const Message& m) { (*hub_)[m.from].credit[static_cast<std::size_t>(rank())] += m.data.size(); }
 
   void match_all() {
@@ -249,7 +268,7 @@ class InprocTransport final : public Transport {
       finish(me_, std::move(receive.done), Status(ended(receive.from, rank())));
       return true;
     }
-    const Status outcome = deliver(*message, receive);
+    const Status outcome = message->withdrawn ? *message->withdrawn : deliver(*message, receive);
     if (message->small) give_back(*message);
     if (message->small && !outcome.ok()) {  // the sender's operation has succeeded already
       (*hub_)[message->from].causes.push_back(outcome.cause());

@@ -59,6 +59,7 @@ void ShmBackend::start(Call& call) {
     return be_driven();
   }
   begin_next();
+  if (begun_) call.waiting();
   if (engine_ <= Engine::one_shot) {
     // If the ranks are in step, a small call completes while start() polls. Else only every 16th start() polls often.
     const bool in_step = late_calls_ < most_late || calls_ % tried_every == 0;
@@ -225,8 +226,9 @@ void ShmBackend::cancel(const Status& why) noexcept {
   for (std::size_t i = std::exchange(next_, 0); i < ending.size(); ++i) ending[i]->ended(why);
 }
 
-void ShmBackend::partners(const Call& call, std::vector<int>& ranks) const {
-  if (next_ >= queue_.size() || &call != queue_[next_]) return;
+// A call that is behind another one waits for the same rank.
+void ShmBackend::partners(const Call&, std::vector<int>& ranks) const {
+  if (next_ >= queue_.size()) return;
   if (awaited_.word != nullptr && awaited_.peer >= 0) ranks.push_back(memory_.world_rank(awaited_.peer));
 }
 

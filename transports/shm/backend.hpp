@@ -26,6 +26,7 @@ class ShmBackend final : public Backend, private Tracker {
   std::string_view name() const noexcept override { return own_name; }
   Status supports(const Collective& call, std::string_view algorithm) const override;
   void start(Call& call) override;
+  bool reports_waiting() const noexcept override { return true; }
   void cancel(const Status& why) noexcept override;
 
   bool progress() override;

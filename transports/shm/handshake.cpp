@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "transports/core/chaos.hpp"
 #include "transports/core/open_files.hpp"
 #include "transports/core/sha256.hpp"
 #include "transports/shm/messages.hpp"
@@ -207,7 +208,8 @@ Listener::Listener(const Identity& self, std::size_t ranks, bool any_user)
 bool Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector<Link>& arrived) {
   std::vector<pollfd> ready = {{socket_.fd(), POLLIN, 0}};
   for (const Caller& caller : callers_) ready.push_back({caller.socket.fd(), POLLIN, 0});
-  const int count = ::poll(ready.data(), ready.size(), static_cast<int>(slice.count() * 1000));
+  const int count = system_faults::interruptible(
+      [&] { return ::poll(ready.data(), ready.size(), static_cast<int>(slice.count() * 1000)); });
   if (count <= 0) return false;
   auto events = ready.begin();
   for (Caller& caller : callers_)
@@ -220,7 +222,8 @@ bool Listener::serve(const std::vector<int>& awaited, Seconds slice, std::vector
 
 void Listener::accept_callers(const std::vector<int>& awaited, std::vector<Link>& arrived) {
   for (int i = 0; i < accepted_at_once; ++i) {
-    Descriptor socket(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Descriptor socket(system_faults::interruptible(
+        [&] { return ::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }));
     if (!socket && (errno == EMFILE || errno == ENFILE)) {
       const auto oldest = half_open_.take_oldest();
       if (!oldest) too_many_files(self_.rank());

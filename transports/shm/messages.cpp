@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "transports/core/chaos.hpp"
 #include "tutti/clock.hpp"
 
 namespace tutti::shm {
@@ -28,7 +29,8 @@ bool send_parts(int socket, std::span<iovec> parts, std::span<const int> descrip
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
   }
   const Deadline limit = deadline_in(descriptors_limit);
-  while (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+  const auto send = [&] { return ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT); };
+  while (system_faults::interruptible(send) < 0) {
     if ((errno != ETOOMANYREFS && errno != EAGAIN && errno != EINTR) || Clock::now() > limit) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -78,7 +80,8 @@ Received receive_message(int socket, std::size_t most) {
     header.msg_control = control;
     header.msg_controllen = CMSG_LEN(std::min(most, most_descriptors) * sizeof(int));
   }
-  const ssize_t n = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t n =
+      system_faults::interruptible([&] { return ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC); });
   using Kind = Received::Kind;
   if (n < 0) {
     received.kind = errno == EAGAIN || errno == EINTR ? Kind::nothing_yet

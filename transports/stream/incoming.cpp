@@ -137,13 +137,45 @@ void StreamTransport::spread(const Cause& why) noexcept {
     lose(why.culprit, Status(why));
   }
   if (wire_->post(why)) return;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (!reachable(peer)) continue;
-    writer_.urgent(peer, {FrameType::abort, {why.group, 0, 0}, 0, sizeof(why)},
-                   {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
-    writer_.flush(peer, post_budget);
-    wire_->ring(peer);
+  spread_.push_back(why);
+  for (int peer = 0; peer < size(); ++peer)
+    if (reachable(peer)) tell_all(peer);
+}
+
+/// Tells the peer the causes that it has not been told yet.
+void StreamTransport::tell_all(int peer) {
+  for (std::size_t& told = at(peer).told; told < spread_.size(); ++told) tell(peer, spread_[told]);
+}
+
+// Peers that connect after a failure would wait for ever for a rank that has ended their communicator.
+void StreamTransport::tell_newcomers() {
+  for (const int stream : reader_.ready()) {
+    const int peer = stream % size();
+    if (reachable(peer) && at(peer).told < spread_.size()) tell_all(peer);
   }
+}
+
+/// Closes the link with a peer that is gone. Unless it has said goodbye, it may live: if it were not told that it
+/// counts as lost, it would report this rank as lost, which has closed the link.
+void StreamTransport::drop(int peer) {
+  const bool has_left = at(peer).goodbyes > 0;
+  if (!has_left && wire_->open(peer) && at(peer).gone->code() == Code::peer_lost) {
+    tell(peer, at(peer).gone->cause());
+    std::vector<int> ignored;
+    for (int i = 0; i < last_flushes && !writer_.empty(peer); ++i) {
+      wire_->poll(ignored);
+      writer_.flush(peer, post_budget);
+    }
+  }
+  writer_.clear(peer);
+  wire_->drop(peer);
+}
+
+void StreamTransport::tell(int peer, const Cause& why) {
+  writer_.urgent(peer, {FrameType::abort, {why.group, 0, 0}, 0, sizeof(why)},
+                 {reinterpret_cast<const std::byte*>(&why), sizeof(why)});
+  writer_.flush(peer, post_budget);
+  wire_->ring(peer);
 }
 
 // Ends an operation that may be in progress; from then on its buffers belong to the caller again.
@@ -158,21 +190,22 @@ void StreamTransport::withdraw(Send& send, const Status& why) {
   ledger_.finish(send, why);
 }
 
-// Fails all operations that need `peer`. Messages that have arrived in full can still be received.
+// Fails all operations that need `peer`. Messages that have arrived in full can still be received. A peer that ends
+// normally has received what it has offered a place for: then only the acknowledgement of a put is missing.
 void StreamTransport::lose(int peer, const Status& why) {
   if (at(peer).gone) return;
   if (placing_) take_placed();  // puts that completed before the loss was reported count as received
   at(peer).gone = why;
   reader_.close(peer);
-  writer_.clear(peer);
-  wire_->drop(peer);
+  drop(peer);
   ledger_.arrivals.each([&](Arrival& arrival) {
     if (arrival.key.peer != peer || arrival.complete()) return;
     if (!arrival.taker) waiting_.erase(arrival);
     ledger_.drop(arrival);
   });
+  const bool has_left = at(peer).goodbyes > 0;
   ledger_.sends.each([&](Send& send) {
-    if (send.key.peer == peer) ledger_.finish(send, why);
+    if (send.key.peer == peer) ledger_.finish(send, has_left && send.put ? Status() : why);
   });
   ledger_.recvs.each([&](Recv& recv) {
     if (recv.key.peer != peer) return;

@@ -14,6 +14,7 @@ namespace tutti::stream {
 inline constexpr std::size_t step_budget = 256 << 10;  // approximate bytes moved by one progress()
 inline constexpr std::size_t post_budget = 32 << 10;   // approximate bytes that one send() or recv() may write itself
 inline constexpr std::size_t last_budget = 8 << 20;    // bytes still read from a rank that has died
+inline constexpr int last_flushes = 16;                // attempts to tell a rank that it counts as lost
 inline constexpr Seconds farewell_time{1.0};           // time to send the last frames when leaving
 
 /// Matches sends with recvs; see transport.cpp.
@@ -71,6 +72,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   struct Peer {
     std::optional<Status> gone;  // why no operation with the peer can succeed any more; nullopt: they may
     std::uint32_t goodbyes = 0;  // number of streams that have ended
+    std::size_t told = 0;        // number of causes in spread_ that the peer has been told
   };
   struct Local {  // a large message to this rank itself, being copied
     Send* send;
@@ -103,6 +105,10 @@ class StreamTransport final : public Transport, private FrameHandler {
   void go_ahead(int from, const Frame& frame, ConstBytes place);
   void rejected(int from, const Frame& frame, ConstBytes cause);
 
+  void tell(int peer, const Cause& why);
+  void tell_all(int peer);
+  void tell_newcomers();
+  void drop(int peer);
   void lose(int peer, const Status& why);
   void withdraw(Send& send, const Status& why);
   void withdraw(Recv& recv, const Status& why);
@@ -120,6 +126,7 @@ class StreamTransport final : public Transport, private FrameHandler {
   Fifo<Local> locals_;
   std::vector<Placing::Ended> placed_;
   std::unordered_map<std::uint64_t, Status> cancelled_;  // cancelled groups, with the reason
+  std::vector<Cause> spread_;                            // the failures so far, if the wire posts none
 };
 
 }  // namespace tutti::stream

@@ -44,6 +44,8 @@ class StreamReader {
   bool receive_all(std::size_t budget);
   /// Reads at most about `budget` bytes that have arrived from `from`, which is about to be closed.
   void drain(int from, std::size_t budget);
+  /// The streams that the wire has reported to the last receive_all().
+  const std::vector<int>& ready() const noexcept { return ready_; }
   /// False if the last receive_all() has left data because its budget was used up.
   bool quiet() const noexcept { return !more_; }
 

@@ -195,6 +195,8 @@ bool StreamTransport::copy_locals(std::size_t budget) {
 bool StreamTransport::progress() {
   bool moved = wire_->drive();
   moved |= reader_.receive_all(step_budget);
+  if (!spread_.empty()) [[unlikely]]
+    tell_newcomers();
   if (placing_) moved |= take_placed();
   moved |= writer_.flush_all(step_budget);
   moved |= copy_locals(step_budget);

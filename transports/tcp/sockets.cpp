@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/chaos.hpp"
 #include "transports/core/open_files.hpp"
 #include "tutti/status.hpp"
 
@@ -63,7 +64,8 @@ Descriptor listen_at(const Address& address, const std::string& congestion, int&
 }
 
 Descriptor accept_from(int listener) {
-  const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int fd =
+      system_faults::interruptible([=] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
   return fd < 0 ? Descriptor() : Descriptor(fd);
 }
 
@@ -138,7 +140,7 @@ void raise_event(int event) noexcept { ::eventfd_write(event, 1); }
 
 void clear_event(int fd) noexcept {
   std::uint64_t count = 0;
-  while (::read(fd, &count, sizeof count) < 0 && errno == EINTR) {
+  while (system_faults::interruptible([&] { return ::read(fd, &count, sizeof count); }) < 0 && errno == EINTR) {
   }
 }
 

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/chaos.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/sockets.hpp"
 
@@ -155,9 +156,12 @@ std::size_t TcpWire::write(int to, std::span<const ConstBytes> pieces) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = count;
+  if (system_faults::is_on()) [[unlikely]]
+    system_faults::shorten(message);
   ssize_t wrote = 0;
   do {
-    wrote = ::sendmsg(at.socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    wrote =
+        system_faults::interruptible([&] { return ::sendmsg(at.socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
   } while (wrote < 0 && errno == EINTR);
   if (wrote < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM) {
     // The peer is gone; data it sent before, such as the cause, are still read to the end.
@@ -181,9 +185,11 @@ std::size_t TcpWire::receive(Link& from, Bytes first, Bytes second) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = second.empty() ? 1 : 2;
+  if (system_faults::is_on()) [[unlikely]]
+    system_faults::shorten(message);
   ssize_t got = 0;
   do {
-    got = ::recvmsg(from.socket.fd(), &message, MSG_DONTWAIT);
+    got = system_faults::interruptible([&] { return ::recvmsg(from.socket.fd(), &message, MSG_DONTWAIT); });
   } while (got < 0 && errno == EINTR);
   if (got > 0) {
     // A short receive has emptied the socket; the next poll() tries it again.
@@ -239,7 +245,8 @@ void TcpWire::note(Link& at, std::uint32_t events) {
 
 void TcpWire::look() {
   std::array<epoll_event, 64> events;
-  const int count = ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  const int count = system_faults::interruptible(
+      [&] { return ::epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0); });
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     if (event.data.u64 == acceptor_key) {
@@ -258,6 +265,8 @@ void TcpWire::look() {
 
 void TcpWire::poll(std::vector<int>& streams) {
   news_ = false;
+  if (system_faults::is_on()) [[unlikely]]
+    cut_links();
   std::erase_if(active_, [this](int stream) { return !stays_active(link(stream)); });
   if (active_.empty() || awaited_ > 0 || ++unseen_ >= most_unseen) {
     unseen_ = 0;

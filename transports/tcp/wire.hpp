@@ -64,6 +64,7 @@ class TcpWire final : public Wire {
   void judge_ends();
   void report_end(const Link& at);
   void open_expected();
+  void cut_links() noexcept;
   bool drained(Link& at) noexcept;
 
   int rank_, size_;

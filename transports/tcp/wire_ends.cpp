@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transports/core/chaos.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/sockets.hpp"
 
@@ -143,6 +144,19 @@ void TcpWire::open_expected() {
   if (!expected_.empty()) set_timer(patience_.fd(), patience_ms, 0);
 }
 
+// ---- chaos ----
+
+/// Ends the connections with the peer that chaos cuts from this rank, as a broken network would.
+void TcpWire::cut_links() noexcept {
+  const int peer = system_faults::peer_cut_from(rank_);
+  if (peer < 0 || peer >= size_) return;
+  each_of(peer, [this](Link& at) {
+    if (!at.socket) return;
+    ::shutdown(at.socket.fd(), SHUT_RDWR);
+    activate(at);
+  });
+}
+
 // ---- closing ----
 
 /// Discards unread data; true once the peer's kernel has acknowledged everything sent. Closing a socket with unread
@@ -150,7 +164,8 @@ void TcpWire::open_expected() {
 bool TcpWire::drained(Link& at) noexcept {
   ssize_t got = 1;
   for (int i = 0; i < most_reads && (got > 0 || (got < 0 && errno == EINTR)); ++i)
-    got = ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT);
+    got = system_faults::interruptible(
+        [&] { return ::recv(at.socket.fd(), at.buffer.get(), buffer_bytes, MSG_DONTWAIT); });
   if (got > 0 || (got < 0 && errno == EINTR)) return false;  // limits the reads from a peer that keeps sending
   if (got == 0 || errno != EAGAIN) return true;
   int unacknowledged = 0;

@@ -15,7 +15,7 @@ from tutti._core import Communicator, Work, connect, from_mpi, init
 from tutti._types import Arrived, Error, Place
 
 __version__: str = _core.__version__
-__all__ = ["Arrived", "Communicator", "Error", "Place", "Work", "connect", "from_mpi", "info", "init", "version"]
+__all__ = ["Arrived", "Communicator", "Error", "Place", "Work", "connect", "doctor", "from_mpi", "info", "init", "version"]
 
 ANY_RANK = -1
 """As `source` of probe(): a message from any rank."""
@@ -26,6 +26,14 @@ atexit.register(_core._stop)
 def version() -> str:
     """The version of the library."""
     return __version__
+
+
+def doctor(which: str | int = "", patience: float = 1.0) -> str:
+    """What `tutti doctor` says of the jobs of this user on this host: what holds each up, which rank is to blame and in which call.
+
+    `which` is the beginning of a job's name, the number of one of its processes or a folder of recordings; without it, all jobs.
+    Calls of `patience` seconds count as stuck. Empty if there is no such job. Communicator.doctor() tells of its own job."""
+    return _core._doctor(str(which), patience)
 
 
 def info() -> dict[str, object]:

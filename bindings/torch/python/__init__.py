@@ -13,7 +13,7 @@ import sys
 import torch
 import torch.distributed as dist
 
-__all__ = ["Backend", "Options", "communicator", "create", "register"]
+__all__ = ["Backend", "Options", "communicator", "create", "dump_flight_recorder", "register", "shrink"]
 
 
 def _extension():
@@ -51,7 +51,7 @@ def _compiled(name, here, sources):
     if not pathlib.Path(cpp_extension._get_build_directory(name, verbose=False), f"{name}.so").is_file():
         print(f"tutti.torch: compiling the backend for torch {torch.__version__}, once; it takes a few minutes", file=sys.stderr)
     return cpp_extension.load(
-        name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED"],
+        name, sources, extra_cflags=["-std=c++20", "-O2", "-DUSE_DISTRIBUTED", "-DFMT_HEADER_ONLY"],
         extra_include_paths=[str(here / "src"), f"{include}/tutti", include],
         extra_ldflags=[f"-L{lib}", link, f"-Wl,-rpath,{lib}"])
 
@@ -84,16 +84,63 @@ def communicator(group=None):
         raise ImportError("tutti.torch.communicator() needs the Python module of the same build beside the backend: "
                           "install tutti with pip, or build the target tutti_python too") from error
 
+    return Communicator._from_capsule(_c10d.communicator(_backend_of(group, "communicator")[1]))
+
+
+def _backend_of(group, function):
+    """A process group (None: the default one) and its Backend, for a function of this module."""
     group = dist.group.WORLD if group is None else group
     if group is None:
-        raise ValueError("tutti.torch.communicator(): there is no default process group; call init_process_group first")
+        raise ValueError(f"tutti.torch.{function}(): there is no default process group; call init_process_group first")
     if not isinstance(group, dist.ProcessGroup):
-        raise ValueError("tutti.torch.communicator(): this rank is not in the process group")
+        raise ValueError(f"tutti.torch.{function}(): this rank is not in the process group")
     for device in group._device_types:
         backend = group._get_backend(device)
         if isinstance(backend, Backend):
-            return Communicator._from_capsule(_c10d.communicator(backend))
-    raise ValueError(f"tutti.torch.communicator(): the process group's backend is {dist.get_backend(group)}, not tutti")
+            return group, backend
+    raise ValueError(f"tutti.torch.{function}(): the process group's backend is {dist.get_backend(group)}, not tutti")
+
+
+def shrink(group=None, pg_options=None):
+    """A process group of the ranks that are left in `group` (None: the default group), in their old order.
+
+    All ranks that are left call it; it blocks until they have, at most for the group's timeout. They agree on the dead
+    ranks, and pass these to torch.distributed.shrink_group, which describes what becomes of the old group and of other
+    groups. Unlike shrink_group alone, the new group takes tensors of the same devices as the old one. Returns `group`
+    itself if nobody is dead. `pg_options` is an Options or None. Raises ValueError if the group's backend is not tutti,
+    or this rank is not in the group; DistBackendError if not all that are left have called it in time.
+    """
+    group, backend = _backend_of(group, "shrink")
+    if pg_options is not None and not isinstance(pg_options, Options):
+        raise TypeError(f"pg_options of the backend tutti must be a tutti.torch.Options, not {type(pg_options).__name__}")
+    lost = backend.lost_ranks()
+    if not lost:
+        return group
+    devices = list(group._device_types)
+    made = dist.shrink_group(lost, group, pg_options=pg_options)
+    registered = made._device_types[0]  # torch registers the backend for one device
+    kind = dist.ProcessGroup.BackendType.NCCL if registered.type == "cuda" else dist.ProcessGroup.BackendType.GLOO
+    backend = made._get_backend(registered)
+    for device in devices:
+        if device.type != registered.type:
+            made._register_backend(device, kind, backend)
+    return made
+
+
+def dump_flight_recorder(prefix=None, stacks=True):
+    """This rank's last calls as a pickle, in the format of torch's flight recorder; `stacks` adds where each was made.
+
+    With a prefix, such as "dumps/rank_", it is also written to the file of that name with the rank at its end. Files of
+    all ranks are read by `python -m torch.distributed.flight_recorder.fr_trace -p rank_ dumps`. Local; any thread.
+    Raises RuntimeError if the recorder is off.
+    """
+    if not _c10d.flight_recorder_is_on():
+        raise RuntimeError("tutti.torch.dump_flight_recorder(): the flight recorder is off: start the program with "
+                           "TORCH_FR_BUFFER_SIZE=2000, the number of calls to keep; if it is set, this torch has no recorder")
+    dump = _c10d.dump_flight_recorder(stacks)
+    if prefix is not None:
+        pathlib.Path(f"{prefix}{_c10d.flight_recorder_rank()}").write_bytes(dump)
+    return dump
 
 
 def register():

@@ -131,6 +131,11 @@ struct Call {
   /// Reports that the rest of the call is enqueued on device streams and completes with the event `end`, which stays
   /// valid until ended(). A stream can then wait instead of the host. Optional; at most once, before ended().
   virtual void enqueued(const Event& /*end*/) {}
+  /// Reports, inside start(), that this rank has done its part and waits for others. Only where
+  /// Backend::reports_waiting() is true; at most once, before ended().
+  virtual void waiting() {}
+  /// Reports that the first data of another rank have arrived. Optional; at most once, before ended().
+  virtual void first_data() {}
   /// Reports, before ended(), that a device may use the buffers after ended(). The owners of the buffers are then never
   /// destroyed.
   virtual void abandoned() {}
@@ -158,6 +163,10 @@ class Backend : public Engine {
   /// Starts a call that supports() accepted; never blocks. `call` keeps its address until ended(). An exception means a
   /// failure of this rank; nothing of the call may then be in flight.
   virtual void start(Call& call) = 0;
+
+  /// True if start() reports Call::waiting() before it waits, and does no more than a few microseconds of work before
+  /// that. Small calls are then faster: what the library has to do besides is done meanwhile.
+  virtual bool reports_waiting() const noexcept { return false; }
 
   /// Ends every call in flight with `why`. Each call reports ended() once nothing accesses its buffers: inside this
   /// function, or later inside progress(), so that this function need not wait with the progress token held. Buffers

@@ -106,7 +106,7 @@ std::span<const Provider* const> providers() noexcept;
 
 /// Changes with every change of a header that modules are compiled with: include/tutti/, transports/*.hpp,
 /// transports/core/ and transports/stream/. Headers in a provider's own folder do not matter.
-inline constexpr std::string_view module_abi = "tutti module 20";
+inline constexpr std::string_view module_abi = "tutti module 21";
 
 /// The result of a module's tutti_module(). `abi` must stay the first member in all versions, so that a module of
 /// another version is refused with a message instead of crashing.

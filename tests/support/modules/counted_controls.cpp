@@ -1,9 +1,10 @@
 // A module for tests: the transport "counted", which is inproc and counts the control messages of all ranks. The first
 // line of its details, which `tutti info` prints, is their number.
 #include <atomic>
+#include <memory>
 #include <string>
 
-#include "transports/decorators/traced.hpp"
+#include "transports/decorators/decorator.hpp"
 #include "tutti/provider/provider.hpp"
 
 namespace tutti {
@@ -11,14 +12,20 @@ namespace {
 
 std::atomic<std::size_t> controls{0};
 
+class CountedControls final : public Decorator {
+ public:
+  using Decorator::Decorator;
+  void control(int to, ConstBytes message) override {
+    controls.fetch_add(1, std::memory_order_relaxed);
+    Decorator::control(to, message);
+  }
+};
+
 const Provider& inner(const Settings& settings) { return *find_provider("inproc", settings).provider; }
 
 Connected connect(const Rendezvous& rendezvous) {
   Connected connected = inner(*rendezvous.settings).connect(rendezvous);
-  if (connected.transport)
-    connected.transport = make_traced(std::move(connected.transport), [](const TraceEvent& event) {
-      if (event.verb == TraceEvent::Verb::control) controls.fetch_add(1, std::memory_order_relaxed);
-    });
+  if (connected.transport) connected.transport = std::make_unique<CountedControls>(std::move(connected.transport));
   return connected;
 }
 
