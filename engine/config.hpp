@@ -123,9 +123,17 @@ struct Config {
     bool resumes() const { return resume != "false" && resume != "off"; }
   } checkpoint;
 
+  struct Elastic {
+    std::int64_t min = 0;
+    std::int64_t max = 0;
+    std::string batch = "keep";
+    bool is_on() const { return max > 0; }
+  } elastic;
+
   struct Report {
     std::string progress = "auto";
     std::string loss_file;
+    std::string samples = {};
     std::int64_t trace = 0;
   } report;
 

@@ -13,6 +13,7 @@
 #include "engine/data/data_split.hpp"
 #include "engine/data/sample.hpp"
 #include "engine/loop/agreement.hpp"
+#include "engine/loop/committed.hpp"
 #include "engine/models/network.hpp"
 #include "engine/optimizers/losses.hpp"
 #include "engine/report/report.hpp"
@@ -172,6 +173,15 @@ class Trainer {
   /// Trains to the end and compares the replicas. Throws, after on_end, ReplicaError if they differ, and DivergedError
   /// if training was given up.
   TrainResult run();
+
+  /// As run(), from the state that committed() of this or another rank's trainer has returned, instead of the beginning
+  /// or a checkpoint.
+  TrainResult run_from(const Committed& state);
+  /// With config.elastic, after run() has thrown because a rank was lost: the state after the last step that is done.
+  /// Number -1 if there is none. This trainer cannot go on. Local.
+  Committed committed();
+  /// What this rank was asked to do (Hooks::wish) and has not done yet.
+  Wish open_wish() const;
 
   /// Evaluates the network on the held-out samples without training it. Returns the same values on all ranks.
   Validation validate();

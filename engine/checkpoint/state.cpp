@@ -158,8 +158,11 @@ RunState state_of(const Json& all) {
 }  // namespace
 
 RunState RunState::read(const std::filesystem::path& file) {
-  const std::string text = read_text(file, state_limits.bytes);
-  const Json all = parse_json(text, file.string(), state_limits);
+  return parse(read_text(file, state_limits.bytes), file.string());
+}
+
+RunState RunState::parse(const std::string& text, const std::string& name) {
+  const Json all = parse_json(text, name, state_limits);
   try {
     if (all.at("version").get<int>() != (all.contains("history") ? marked_version : listed_version))
       refuse(
@@ -167,9 +170,9 @@ RunState RunState::read(const std::filesystem::path& file) {
           "begin anew in another run=");
     return state_of(all);
   } catch (const nlohmann::json::exception& error) {
-    refuse(file.string() + ": is no state of a run (" + error.what() + ")");
+    refuse(name + ": is no state of a run (" + error.what() + ")");
   } catch (const Error& error) {
-    refuse(file.string() + ": " + error.what());
+    refuse(name + ": " + error.what());
   }
 }
 

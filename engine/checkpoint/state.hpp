@@ -47,6 +47,8 @@ struct RunState : RunPast {
   /// Reads state.json, but not the history. Throws Error{invalid} with the file's name and the entry that is missing,
   /// wrong, or contradicts others.
   static RunState read(const std::filesystem::path& file);
+  /// The same for the text of a state.json; `name` is for errors.
+  static RunState parse(const std::string& text, const std::string& name);
   /// Reads the past from the folder of the checkpoints, if the state has a history. Throws as read_history() does.
   void read_past(const std::filesystem::path& checkpoints, bool sums);
 };

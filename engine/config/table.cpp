@@ -276,6 +276,20 @@ constexpr ConfigInfo table[] = {
      "true: go on from the newest one in run= that is whole, if there is any; step-N: from that one; keys "
      "that are not given are taken from the run's config.yaml",
      {.aliases = "resume resume_train"}},
+    {"elastic.max",
+     at<&Config::elastic, &Config::Elastic::max>,
+     "training goes on when ranks die, and takes in processes that join, up to so many ranks; 0: as `tutti run "
+     "--elastic` says, and never without that",
+     {.unit = "ranks"}},
+    {"elastic.min",
+     at<&Config::elastic, &Config::Elastic::min>,
+     "with fewer ranks training waits for processes that join; 0: as `tutti run --elastic` says, or 1",
+     {.unit = "ranks"}},
+    {"elastic.batch",
+     at<&Config::elastic, &Config::Elastic::batch>,
+     "when ranks come or go: keep leaves samples per step and learning rate as they are; shrink scales both with the "
+     "number of ranks",
+     {.allowed = "keep|shrink"}},
     {"report.progress",
      at<&Config::report, &Config::Report::progress>,
      "the live line: auto shows it on a terminal only; none leaves the other lines out, too",
@@ -284,6 +298,10 @@ constexpr ConfigInfo table[] = {
      at<&Config::report, &Config::Report::loss_file>,
      "writes step,loss of every step here",
      {.aliases = "loss_file"}},
+    {"report.samples", at<&Config::report, &Config::Report::samples>,
+     "folder into which each process writes the samples that it has in each step; with elastic.max, that of a step "
+     "with "
+     "the highest commit was done"},
     {"report.trace",
      at<&Config::report, &Config::Report::trace>,
      "what all ranks do in the first so many goes into trace.json in run=, for chrome://tracing and Perfetto",
@@ -347,51 +365,9 @@ constexpr ConfigChoice choices[] = {
      .shared = shared_axes},
 };
 
-constexpr OptionAlias aliases[] = {
-    {"hidden", "model.hidden"},
-    {"lr", "optimizer.lr"},
-    {"learning_rate", "optimizer.lr"},
-    {"momentum", "optimizer.momentum"},
-    {"elastic-lr", "optimizer.lr"},
-    {"elastic-momentum", "optimizer.momentum"},
-    {"weight_decay", "optimizer.weight_decay"},
-    {"lr_step", "schedule.milestones"},
-    {"gamma", "schedule.gamma"},
-    {"sync.every", "strategy.every"},
-    {"sync_every", "strategy.every"},
-    {"sync_steps", "strategy.every"},
-    {"sync_freq", "strategy.every"},
-    {"avg_freq", "strategy.every"},
-    {"local_sgd_steps", "strategy.every"},
-    {"num_fragments", "strategy.fragments"},
-    {"fragment_sync_delay", "strategy.delay"},
-    {"fragment_update_alpha", "strategy.alpha"},
-    {"should_quantize", "strategy.codec"},
-    {"min_replica_size", "strategy.quorum"},
-    {"synchronous", "strategy.members"},
-    {"masters", "strategy.masters"},
-    {"processes", "strategy.processes"},
-    {"sync-every", "strategy.every"},
-    {"elastic_force", "strategy.elastic_force"},
-    {"elastic-force", "strategy.elastic_force"},
-    {"server_alpha", "strategy.elastic"},
-    {"worker_alpha", "strategy.elastic_here"},
-    {"gem-lr", "strategy.outer_lr"},
-    {"gem-momentum", "strategy.outer_momentum"},
-    {"gem-kappa", "strategy.kappa"},
-    {"p_sparta", "strategy.mask"},
-    {"sync.compression", "strategy.codec"},
-    {"sync.top_k", "strategy.top_k"},
-    {"sync.power_rank", "strategy.power_rank"},
-    {"sync.least_saving", "strategy.least_saving"},
-    {"sync.reorder", "strategy.reorder"},
-    {"sync.scale_lr", "strategy.scale_lr"},
-};
-
 }  // namespace
 
 std::span<const ConfigInfo> config_table() noexcept { return table; }
 std::span<const ConfigChoice> config_choices() noexcept { return choices; }
-std::span<const OptionAlias> option_aliases() noexcept { return aliases; }
 
 }  // namespace tutti::engine

@@ -14,6 +14,7 @@ namespace tutti::engine {
 /// A request to a running training, for example by a signal. A later value outweighs the earlier ones.
 enum class Wish {
   nothing,
+  regroup,       ///< end this step's group of ranks, to take in processes that wait to join (elastic.max)
   checkpoint,    ///< write a checkpoint after this step, and continue
   time_is_over,  ///< write a checkpoint after this step, and end, as max_time has passed
   end,           ///< write a checkpoint after this step, and end

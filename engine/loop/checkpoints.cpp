@@ -27,14 +27,6 @@ std::vector<nn::NamedTensor> to_named(const Fields& arrays, const at::Device& de
   return found;
 }
 
-/// Copies on the host, which training does not change while they are being written.
-Fields copies(const std::vector<nn::NamedTensor>& tensors) {
-  Fields arrays;
-  for (const auto& [name, tensor] : tensors)
-    arrays[name] = to_array(tensor.detach().to(at::kCPU, false, true).contiguous());
-  return arrays;
-}
-
 /// The tensor, or `bytes` bytes of it from byte `begin` on. The tensor must not change until it is copied.
 StagedTensor staged(const std::string& name, const at::Tensor& tensor, std::size_t begin, std::size_t bytes) {
   const at::Tensor flat = tensor.detach().contiguous().view({-1});
@@ -72,20 +64,28 @@ bool due(std::int64_t every, std::size_t done) { return every > 0 && done % stat
 
 }  // namespace
 
+/// Copies on the host, which training does not change.
+Fields copies(const std::vector<nn::NamedTensor>& tensors) {
+  Fields arrays;
+  for (const auto& [name, tensor] : tensors)
+    arrays[name] = to_array(tensor.detach().to(at::kCPU, false, true).contiguous());
+  return arrays;
+}
+
 /// Returns the whole tensors on rank 0, also for a network split over a mesh. Collective; same names on all ranks.
 std::vector<nn::NamedTensor> Trainer::Run::wholes(std::vector<nn::NamedTensor> mine) const {
   return network.parts ? network.parts->whole(mine) : std::move(mine);
 }
 
 /// Copies parameters and buffers from `arrays`, which hold whole tensors.
-void Trainer::Run::load(const Fields& arrays, const std::filesystem::path& file) {
+void Trainer::Run::load(const Fields& arrays, const std::string& file) {
   const at::NoGradGuard no_grad;
   for (auto [name, tensor] : tensors.all()) {
     const Array* found = arrays.find(name);
-    if (!found) refuse(file.string() + " has no tensor '" + name + "': it is of another model");
+    if (!found) refuse(file + " has no tensor '" + name + "': it is of another model");
     const at::Tensor value = network.parts ? network.parts->part_of(name, to_tensor(*found)) : to_tensor(*found);
     if (value.sizes() != tensor.sizes())
-      refuse(file.string() + ": '" + name + "' has the shape " + describe(found->shape()) +
+      refuse(file + ": '" + name + "' has the shape " + describe(found->shape()) +
              ", which the model's has not: it is of another model");
     tensor.copy_(value);
   }
@@ -238,8 +238,8 @@ std::vector<nn::NamedTensor> Trainer::Run::named_averages() const {
   return found;
 }
 
-/// Returns the text of state.json; rank 0 only. Call history_of_now() next: it writes the history for this state.
-std::string Trainer::Run::state_text(std::size_t epoch, bool epoch_ended) {
+/// The state of now, without its lists and its history.
+RunState Trainer::Run::state_at(std::size_t epoch, bool epoch_ended) {
   const Progress progress = loader.progress();
   RunState kept = state.without_past();
   kept.epoch = epoch_ended ? epoch + 1 : epoch;
@@ -252,6 +252,12 @@ std::string Trainer::Run::state_text(std::size_t epoch, bool epoch_ended) {
   kept.schedule = schedule.state();
   kept.set_rate = set_rate.value_or(0);
   kept.ranks = static_cast<std::size_t>(world.size());
+  return kept;
+}
+
+/// Returns the text of state.json; rank 0 only. Call history_of_now() next: it writes the history for this state.
+std::string Trainer::Run::state_text(std::size_t epoch, bool epoch_ended) {
+  RunState kept = state_at(epoch, epoch_ended);
   fresh_history = history->note(state);
   kept.history = history->mark();
   return kept.json();
@@ -303,33 +309,41 @@ void Trainer::Run::go_on_after(std::size_t steps) {
 std::vector<nn::NamedTensor> Trainer::Run::read(const std::filesystem::path& from) {
   RunState kept = RunState::read(from / state_file);
   kept.read_past(from.parent_path(), config.checkpoint.verify);
-  if (kept.data != loader.progress().data || kept.batch != static_cast<std::size_t>(config.batch.global))
-    refuse(from.string() + " is of a run with other data, another seed or another batch.global (" +
+  return take(std::move(kept),
+              {.name = from.string(),
+               .has = [&](const std::string& file) { return has_arrays(from, file); },
+               .arrays = [&](const std::string& file) { return arrays_of(from, file, config.checkpoint.verify); }});
+}
+
+/// Takes over a state, with the tensors of this rank; returns the strategy's state.
+std::vector<nn::NamedTensor> Trainer::Run::take(RunState kept, const Source& from) {
+  const bool is_same_batch = from.any_batch || kept.batch == static_cast<std::size_t>(config.batch.global);
+  if (kept.data != loader.progress().data || !is_same_batch)
+    refuse(from.name + " is of a run with other data, another seed or another batch.global (" +
            std::to_string(kept.batch) + "): resume with what " + config.run + "/config.yaml says" +
            (loader.progress().data == kept.data + " keyed" ? ", and data.order=list" : ""));
   if (kept.exchange != strategy->traits().name)
-    refuse(from.string() + " is of a run that exchanged other things (" + kept.exchange + ", not " +
+    refuse(from.name + " is of a run that exchanged other things (" + kept.exchange + ", not " +
            strategy->traits().name +
            "): resume with the strategy and its options, "
            "deterministic and batch.grains of " +
            config.run + "/config.yaml");
-  const bool sums = config.checkpoint.verify;
-  if (config.optimizer.ema > 0 && has_arrays(from, average_file)) {
-    load(arrays_of(from, average_file, sums), from / average_file);
+  if (config.optimizer.ema > 0 && from.has(average_file)) {
+    load(from.arrays(average_file), from.name + "/" + average_file);
     for (const auto& [name, parameter] : tensors.parameters) averages.push_back(parameter.detach().clone());
   }
-  load(arrays_of(from, model_file, sums), from / model_file);
+  load(from.arrays(model_file), from.name + "/" + model_file);
   const std::size_t own =
       strategy->traits().alike_when_settled ? 0 : static_cast<std::size_t>(world.rank()) % kept.ranks;
   const auto of_rank = [&](const char* what) {
-    std::vector<nn::NamedTensor> found = to_named(arrays_of(from, file_of(what, own), sums), tensor_device.tensors());
+    std::vector<nn::NamedTensor> found = to_named(from.arrays(file_of(what, own)), tensor_device.tensors());
     if (network.parts)
       for (auto& [name, tensor] : found) tensor = network.parts->part_of(name, tensor);
     return found;
   };
   optimizer->load_state({.optimizer = kept.optimizer, .steps = kept.optimizer_steps, .tensors = of_rank("optimizer")});
   std::vector<nn::NamedTensor> remembered;
-  if (has_arrays(from, file_of("strategy", own))) remembered = of_rank("strategy");
+  if (from.has(file_of("strategy", own))) remembered = of_rank("strategy");
   schedule.load_state(kept.schedule);
   if (kept.set_rate > 0) set_rate = kept.set_rate;
   if (!kept.stopped.empty()) {  // a run that stop.patience ended goes on when resumed, and counts patience anew

@@ -19,7 +19,9 @@
 #include "engine/checkpoint/stage.hpp"
 #include "engine/checkpoint/state.hpp"
 #include "engine/data/loader.hpp"
+#include "engine/data/sample_log.hpp"
 #include "engine/loop/agreement.hpp"
+#include "engine/loop/committed.hpp"
 #include "engine/loop/feed.hpp"
 #include "engine/loop/run_folder.hpp"
 #include "engine/loop/step_losses.hpp"
@@ -35,11 +37,15 @@
 
 namespace tutti::engine {
 
+/// Copies of tensors on the host.
+Fields copies(const std::vector<nn::NamedTensor>& tensors);
+
 struct Trainer::Run {
   Run(const Config& config, Communicator world, Task task, Hooks hooks, Trainer& trainer);
 
   // Defined in trainer.cpp: the training loop.
-  TrainResult run();
+  void begin(const Committed* from);
+  TrainResult run(const Committed* from);
   bool train_epoch(std::size_t epoch);
   void tell(std::size_t epoch, std::size_t step, double samples);
   void end_epoch(std::size_t epoch, double samples);
@@ -78,6 +84,7 @@ struct Trainer::Run {
   std::size_t held_out() const;
   std::pair<at::Tensor, at::Tensor> held_out_tensors(std::span<const SampleId> ids) const;
   Validation evaluate();
+  Validation evaluate_averages();
   at::Tensor predict();
   void judge(std::size_t epoch);
   bool best_is_now() const;
@@ -89,6 +96,7 @@ struct Trainer::Run {
 
   // Defined in step.cpp: one step.
   void exchange(const std::function<void()>& call);
+  double rate_of(std::size_t place) const;
   void train_step(std::size_t epoch, Batch& batch, std::size_t place);
   void train_further(std::size_t epoch, std::size_t& samples);
   void pieces(const Batch& batch, const at::Tensor& input, const at::Tensor& target, Moment& moment);
@@ -109,6 +117,7 @@ struct Trainer::Run {
 
   // Defined in wishes.cpp: requests to the running training.
   void hear(std::size_t exchanges_before, bool ends_epoch);
+  Wish open_wish() const;
   bool is_to_end() const noexcept { return asked >= Wish::time_is_over; }
   void interrupt(std::size_t epoch);
   void validate_if_missed(std::size_t epoch, std::size_t steps);
@@ -133,6 +142,7 @@ struct Trainer::Run {
   Staged staged_files(const KeptTensors& kept) const;
   Staged shard_of(const KeptTensors& kept) const;
   void save_together(std::size_t epoch, bool epoch_ended, Staged mine);
+  RunState state_at(std::size_t epoch, bool epoch_ended);
   std::string state_text(std::size_t epoch, bool epoch_ended);
   std::function<void()> history_of_now();
   std::map<std::string, std::string> checkpoint_metadata() const;
@@ -140,8 +150,24 @@ struct Trainer::Run {
   void resume();
   void go_on_after(std::size_t steps);
   std::vector<nn::NamedTensor> read(const std::filesystem::path& from);
+  /// Where the tensors of a state come from: a checkpoint, or memory.
+  struct Source {
+    std::string name;
+    std::function<bool(const std::string& file)> has;
+    std::function<Fields(const std::string& file)> arrays;
+    bool any_batch = false;  ///< true: the state may be of a run with another batch.global
+  };
+  std::vector<nn::NamedTensor> take(RunState kept, const Source& from);
   std::vector<nn::NamedTensor> wholes(std::vector<nn::NamedTensor> mine) const;
-  void load(const Fields& arrays, const std::filesystem::path& file);
+  void load(const Fields& arrays, const std::string& file);
+
+  // Defined in commits.cpp: what an elastic run goes on from when ranks die or join.
+  bool is_elastic() const { return config.elastic.is_on(); }
+  void commit(std::size_t epoch, bool epoch_ended);
+  void commit_start(const Committed* from);
+  Committed committed();
+  void adopt(const Committed& from);
+  void count_steps_again();
 
   const Config config;
   Communicator everyone;  ///< all ranks of the run
@@ -184,18 +210,26 @@ struct Trainer::Run {
   std::string failure;                     ///< why training was given up; then equal to stop_reason; else empty
   std::size_t left_out = 0;                ///< number of steps in a row, up to the last one, without an update
   std::vector<at::Tensor> buffers_before;  ///< copies from before the step
-  std::vector<at::Tensor> averages;        ///< of the parameters (optimizer.ema), from the first step on
-  double last_loss = 0;                    ///< of the last step, mean over this rank's samples
+  bool buffers_are_between = false;        ///< the buffers are those of a step that is not done
+  /// The last commit: the state without its lists, the lengths of these, and its number.
+  struct Mark {
+    RunState state;
+    std::size_t losses = 0, epochs = 0, validations = 0;
+    std::int64_t number = -1;
+  } mark;
+  std::vector<at::Tensor> averages;  ///< of the parameters (optimizer.ema), from the first step on
+  double last_loss = 0;              ///< of the last step, mean over this rank's samples
   StepLosses losses;
   std::span<double> loss_of_step;  ///< this rank's sums of the step in `losses`
 
   Agreement agreement;
-  const Deadline ends_at;               ///< the time at which max_time is over
-  Wish wished = Wish::nothing;          ///< of this rank, not yet passed to `agreement`
-  Wish known = Wish::nothing;           ///< the largest wish that all ranks know
-  Wish asked = Wish::nothing;           ///< the wish that all ranks act on after this step
-  std::unique_ptr<LossFile> loss_file;  ///< on rank 0, if the configuration names one
-  std::exception_ptr unwritten;         ///< on rank 0: why losses could not be written
+  const Deadline ends_at;                 ///< the time at which max_time is over
+  Wish wished = Wish::nothing;            ///< of this rank, not yet passed to `agreement`
+  Wish known = Wish::nothing;             ///< the largest wish that all ranks know
+  Wish asked = Wish::nothing;             ///< the wish that all ranks act on after this step
+  std::unique_ptr<LossFile> loss_file;    ///< on rank 0, if the configuration names one
+  std::unique_ptr<SampleLog> sample_log;  ///< of this process, if the configuration names a folder
+  std::exception_ptr unwritten;           ///< on rank 0: why losses could not be written
 };
 
 }  // namespace tutti::engine

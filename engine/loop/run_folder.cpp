@@ -156,7 +156,7 @@ std::string history_json(const Config& config, const RunState& state, const Exch
 
 fs::path checkpoint_folder(const Config& config) { return fs::path(config.run) / "checkpoints"; }
 
-RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
+RunFolder::RunFolder(const Config& config, int ranks, const RunState& done, bool goes_on)
     : config_(of_job(config)),
       folder_(config.run),
       metrics_(folder_ / "metrics.csv"),
@@ -169,7 +169,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
     throw Error(Code::resource, "run=" + config.run + ": cannot be made: " + failed.message() +
                                     "; name another folder, or say run=none");
   lock();
-  if (!config.checkpoint.resumes() && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
+  if (!goes_on && (fs::exists(metrics_) || fs::exists(checkpoint_folder(config))))
     refuse("run=" + config.run + " has a run in it already: say --resume to go on, or name another folder");
   write(folder_ / "config.yaml", config_.resolved());
   write(folder_ / "environment.txt", environment(config.whole.processes > 0 ? config.whole.processes : ranks));
@@ -180,6 +180,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done)
   if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
   events_ = std::make_unique<EventFile>(folder_);
   log_ = std::make_unique<RunLog>(folder_ / "log.jsonl", done.step);
+  if (config.elastic.is_on() && steps_ > 0) {  // a rank that dies may know a step's loss and not have written it
+    --steps_;
+    losses(std::span(done.losses).last(1));
+  }
 }
 
 RunFolder::~RunFolder() = default;
@@ -206,6 +210,11 @@ void RunFolder::write_metrics(const EpochResult& result) const { append(metrics_
 void RunFolder::history(const RunState& done, const ExchangeStats& exchanged) const {
   write(folder_ / "history.json",
         history_json(config_, done, exchanged, 1e-9 * static_cast<double>(steady_now() - began_)));
+}
+
+void RunFolder::ranks(double epochs, std::size_t step, int ranks) const {
+  append(folder_ / "ranks.csv", "epoch,step,ranks\n",
+         number(epochs) + "," + std::to_string(step) + "," + std::to_string(ranks) + "\n");
 }
 
 void RunFolder::trace(const std::string& json) const { write(folder_ / "trace.json", json); }

@@ -19,16 +19,16 @@ class Descriptor;
 namespace tutti::engine {
 
 /// Writes DIR/config.yaml (the whole configuration, and where each value came from), DIR/environment.txt (host and
-/// versions), DIR/metrics.csv (one line per epoch), DIR/waiting.csv (for each epoch the ten pairs of ranks with the
-/// longest wait of one for the other), DIR/events.out.tfevents.* (for TensorBoard: epochs, validations, and the loss of
-/// each step) and DIR/log.jsonl (see RunLog). Losses, validations and epochs are written as they become known. One
-/// process writes, on one thread.
+/// versions), DIR/metrics.csv (one line per epoch), DIR/ranks.csv (elastic runs: how many ranks trained from when on),
+/// DIR/waiting.csv (for each epoch the ten pairs of ranks with the longest wait of one for the other),
+/// DIR/events.out.tfevents.* (for TensorBoard: epochs, validations, and the loss of each step) and DIR/log.jsonl (see
+/// RunLog). Losses, validations and epochs are written as they become known. One process writes, on one thread.
 class RunFolder {
  public:
-  /// Creates the folder. `done` is the state of a resumed run. Throws Error{resource} with the file that cannot be
-  /// written. Throws Error{invalid} if the folder contains a run that is not being resumed, or one that is running in
-  /// another process. Holds DIR/lock while this object lives.
-  RunFolder(const Config& config, int ranks, const RunState& done);
+  /// Creates the folder, or goes on in that of a run whose state is `done`. Throws Error{resource} with the file that
+  /// cannot be written. Throws Error{invalid} if the folder contains a run and `goes_on` is false, or one that is
+  /// running in another process. Holds DIR/lock while this object lives.
+  RunFolder(const Config& config, int ranks, const RunState& done, bool goes_on);
   ~RunFolder();
 
   /// Adds `found` to the event file and, if `listed`, DIR/validations.csv.
@@ -37,6 +37,9 @@ class RunFolder {
   void losses(std::span<const double> fresh);
   /// Writes the result of an epoch, and the pairs of ranks with the longest wait of one for the other.
   void epoch(const EpochResult& result, std::span<const PairWait> waits);
+  /// Adds a line to DIR/ranks.csv: from `epochs` epochs (a step within one is a fraction) and `step` steps on, `ranks`
+  /// ranks train.
+  void ranks(double epochs, std::size_t step, int ranks) const;
   /// Writes DIR/history.json at the end of the run.
   void history(const RunState& done, const ExchangeStats& exchanged) const;
   /// Writes DIR/trace.json.

@@ -132,6 +132,7 @@ void Trainer::Run::keep_buffers() {
     if (buffers_before.size() == i) buffers_before.push_back(at::empty_like(tensors.buffers[i].second));
     buffers_before[i].copy_(tensors.buffers[i].second);
   }
+  buffers_are_between = true;
 }
 
 void Trainer::Run::restore_buffers() {
@@ -150,7 +151,11 @@ bool Trainer::Run::is_finite_step(const Moment& now) {
 }
 
 void Trainer::Run::update(Moment& now) {
-  if (!is_finite_step(now)) return leave_out(now);
+  const bool is_finite = is_finite_step(now);
+  if (!is_finite) loss_of_step[0] = std::numeric_limits<double>::quiet_NaN();
+  losses.end(now.step, now.batch->global_count);
+  if (is_elastic()) flush_losses();  // the last exchange of the step: afterwards the step is done, whoever dies
+  if (!is_finite) return leave_out(now);
   left_out = 0;
   optimizer->step();
   if (network.after_update) network.after_update();
@@ -181,25 +186,27 @@ void Trainer::Run::swap_averages() {
   }
 }
 
-/// Instead of an update: restores the buffers, clears the gradients, and makes the step's loss NaN. Throws
-/// DivergedError if training is to be given up and the other ranks do not know it; the error on this rank alone then
-/// ends the job.
+/// Instead of an update: restores the buffers and clears the gradients. Throws DivergedError if training is to be given
+/// up and the other ranks do not know it; the error on this rank alone then ends the job.
 void Trainer::Run::leave_out(const Moment& now) {
   const at::NoGradGuard no_grad;
   ++left_out;
   for (const auto& [name, parameter] : tensors.parameters)
     if (parameter.grad().defined()) parameter.mutable_grad().zero_();
   restore_buffers();
-  loss_of_step[0] = std::numeric_limits<double>::quiet_NaN();
   const bool all_know = strategy->traits().equal_gradients || world.size() == 1;
   if (!all_know && (config.on_nan == "stop" || left_out == most_left_out)) throw DivergedError(not_finite(now.step));
 }
 
+/// The learning rate of step `place` of the schedule, unless a hook has set one.
+double Trainer::Run::rate_of(std::size_t place) const {
+  return strategy->traits().rate_factor *
+         set_rate.value_or(schedule.rate({.step = place, .steps_per_epoch = loader.steps(), .total_steps = own_steps}));
+}
+
 /// Does one step. The learning rate is that of step `place` of the schedule, unless a hook has set one.
 void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place) {
-  const double rate =
-      strategy->traits().rate_factor *
-      set_rate.value_or(schedule.rate({.step = place, .steps_per_epoch = loader.steps(), .total_steps = own_steps}));
+  const double rate = rate_of(place);
   optimizer->set_learning_rate(rate);
   seed_draws(static_cast<std::size_t>(world.rank()));
   const auto [input, target] = tensors_of(batch);
@@ -208,6 +215,7 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   now.input = &input;
   now.target = &target;
   now.batch = &batch;
+  if (sample_log) sample_log->step(mark.number, epoch, now.step, batch.ids);
   call(hooks.on_sample, now);
   times.clock().enter(Phase::compute);
   keep_buffers();
@@ -222,7 +230,6 @@ void Trainer::Run::train_step(std::size_t epoch, Batch& batch, std::size_t place
   exchange([&] { strategy->end_step(); });
   call(hooks.on_update, now);
   if (feed) tensor_device.compute().record(feed->used(batch));
-  losses.end(state.step, batch.global_count);
   ++state.step;
   if (left_out == 0 || (config.on_nan == "skip" && left_out < most_left_out)) return;
   flush_losses();

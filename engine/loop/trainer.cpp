@@ -188,10 +188,12 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     state.samples += last = state.step_samples = batch->global_distinct;
     steps = batch->step + 1;
     tell(epoch, steps, static_cast<double>(samples));
+    commit(epoch, false);
     hear(exchanges, steps == loader.steps());
     if (steps == loader.steps() || is_to_end()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);
+      commit(epoch, false);
       set_training(network, true);
     }
     save_if_due(epoch);
@@ -204,7 +206,9 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
   if (!whole && config.keeps_the_end()) save(epoch, false);  // so that a resumed run can finish the epoch
   end_epoch(epoch, static_cast<double>(samples));
   if (whole) save_after(epoch);
-  return has_more() && stop_reason.empty();
+  const bool goes_on = has_more() && stop_reason.empty();
+  if (whole && goes_on) commit(epoch, true);  // the end of the last epoch is made again if a rank dies in it
+  return goes_on;
 }
 
 void Trainer::Run::end_epoch(std::size_t epoch, double samples) {
@@ -264,19 +268,28 @@ void Trainer::Run::announce() {
   if (!network.weights.empty()) report.line(network.weights);
 }
 
-TrainResult Trainer::Run::run() {
+/// Begins the run, or goes on from a state: that of `from`, of a checkpoint, or of Task::done. Collective.
+void Trainer::Run::begin(const Committed* from) {
+  announce();
+  if (from != nullptr) return adopt(*from);
   nn::synchronize_parameters(tensors.parameters, world, 0, tensor_device);
   nn::synchronize_parameters(tensors.buffers, world, 0, tensor_device);
-  announce();
   look_together();
   look_at_one_sample();
   if (config.checkpoint.resumes())
     resume();
   else if (steps_done)
     go_on_after(steps_done());
+}
+
+TrainResult Trainer::Run::run(const Committed* from) {
+  begin(from);
   all_or_none(everyone, [&] {
     if (config.run.empty() || everyone.rank() != 0) return;
-    folder = std::make_unique<RunFolder>(config, everyone.size(), state);
+    const bool goes_on = from != nullptr || config.checkpoint.resumes();
+    folder = std::make_unique<RunFolder>(config, everyone.size(), state, goes_on);
+    if (is_elastic())
+      folder->ranks(static_cast<double>(own_done()) / static_cast<double>(loader.steps()), state.step, everyone.size());
     saver = std::make_unique<Saver>(CheckpointStore(checkpoint_folder(config), size(config.checkpoint.keep), true));
     history = std::make_unique<History>(checkpoint_folder(config), state.history);
   });
@@ -284,6 +297,10 @@ TrainResult Trainer::Run::run() {
     if (config.report.loss_file.empty() || everyone.rank() != 0) return;
     loss_file = std::make_unique<LossFile>(config.report.loss_file, state.losses);
   });
+  all_or_none(everyone, [&] {
+    if (!config.report.samples.empty()) sample_log = std::make_unique<SampleLog>(config.report.samples);
+  });
+  commit_start(from);
   call(hooks.on_start, moment(state.epoch));
   for (std::size_t epoch = state.epoch; epoch < size(config.epochs) && stop_reason.empty(); ++epoch) {
     if (!has_more() && state.sampler.empty()) break;
@@ -351,7 +368,10 @@ Trainer::Trainer(const Config& config, Communicator world, Task task, Hooks hook
 }
 
 Trainer::~Trainer() = default;
-TrainResult Trainer::run() { return run_->run(); }
+TrainResult Trainer::run() { return run_->run(nullptr); }
+TrainResult Trainer::run_from(const Committed& state) { return run_->run(&state); }
+Committed Trainer::committed() { return run_->committed(); }
+Wish Trainer::open_wish() const { return run_->open_wish(); }
 
 Validation Trainer::validate() {
   run_->look_together();

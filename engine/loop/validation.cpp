@@ -95,10 +95,9 @@ void Trainer::Run::validate_at_end(std::size_t epoch, std::size_t steps, std::si
 void Trainer::Run::validate(std::size_t epoch, std::size_t steps) {
   strategy->settle();
   flush_losses();
+  if (is_elastic()) keep_buffers();
   if (!strategy->traits().has_buffers) nn::synchronize_buffers(tensors.buffers, world, buffers, tensor_device);
-  swap_averages();
-  Validation found = evaluate();
-  swap_averages();
+  Validation found = evaluate_averages();
   found.step = state.step;
   found.epoch = static_cast<double>(epoch) + static_cast<double>(steps) / static_cast<double>(loader.steps());
   state.validations.push_back(found);
@@ -185,6 +184,19 @@ Validation Trainer::Run::evaluate() {
     found.metrics.emplace_back(metrics[i].name,
                                metrics[i].of_all ? metrics[i].of_all(outputs, targets) : totals[i + 1]);
   return found;
+}
+
+/// Evaluates the network with the averages of its parameters, if there are any. The parameters are back afterwards,
+/// also after an exception.
+Validation Trainer::Run::evaluate_averages() {
+  struct Swapped {
+    explicit Swapped(Run& one) : run(one) { run.swap_averages(); }
+    ~Swapped() { run.swap_averages(); }
+    Swapped(const Swapped&) = delete;
+    Swapped& operator=(const Swapped&) = delete;
+    Run& run;
+  } const swapped(*this);
+  return evaluate();
 }
 
 /// Each rank evaluates a contiguous part of the samples, in the order of the ranks.

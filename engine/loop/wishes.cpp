@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/loop/all_or_none.hpp"
+#include "engine/loop/elastic.hpp"
 #include "engine/loop/run.hpp"
 
 namespace tutti::engine {
@@ -16,10 +17,17 @@ void Trainer::Run::hear(std::size_t exchanges_before, bool ends_epoch) {
   const bool exchanged = world.size() == 1 || strategy->stats().finished > exchanges_before;
   known = std::max(known, agreement.meet(std::exchange(wished, Wish::nothing), exchanged));
   if (exchanged || ends_epoch) asked = std::max(asked, std::exchange(known, Wish::nothing));
+  if (asked == Wish::regroup) {
+    agreement.end();
+    throw Regrouping();
+  }
   if (!agreement.heard()) return;
   take_losses();
   losses.start();
 }
+
+/// A wish of this rank that its trainer has not carried out.
+Wish Trainer::Run::open_wish() const { return std::max({wished, known, asked}); }
 
 /// Ends training after a step, with a checkpoint from which a resumed run continues bitwise as if it had not been
 /// interrupted. The resumed run makes the validation and the end of the epoch, if they are due. Collective.

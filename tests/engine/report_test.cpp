@@ -258,7 +258,7 @@ TEST(RunFolder, ListsWaitsByEpochWithNullWhereARankWasNotNamed) {
   RunState done;
   done.epochs.resize(3);
   done.epochs[1].waited_for = {{4, 0.5}};
-  RunFolder(config, 12, {}).history(done, {});
+  RunFolder(config, 12, {}, false).history(done, {});
   const auto ranks = nlohmann::json::parse(testing::contents(config.run + "/history.json")).at("history");
   EXPECT_EQ(ranks.at("0:0:4").at("waited_for"), nlohmann::json::parse("[null, 0.5, null]"));
   EXPECT_EQ(ranks.at("0:0:0").at("loss").size(), 3U);

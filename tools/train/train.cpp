@@ -6,25 +6,28 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "engine/loop/all_or_none.hpp"
+#include "engine/loop/elastic.hpp"
 #include "engine/loop/pretrain.hpp"
 #include "engine/server/masters.hpp"
 #include "engine/trainer.hpp"
 #include "tools/options.hpp"
 #include "tools/own_job.hpp"
-#include "tools/shell.hpp"
 #include "tools/train/dry_run.hpp"
 #include "tools/train/folder.hpp"
 #include "tools/train/judge.hpp"
+#include "tools/train/launch.hpp"
 #include "tools/train/request.hpp"
 #include "tools/train/summary.hpp"
 #include "tools/train/wishes.hpp"
-#include "transports/core/link_shape.hpp"
+#include "tutti/bootstrap.hpp"
 #include "tutti/communicator.hpp"
 
 namespace {
@@ -48,73 +51,27 @@ struct Job {
   std::string launch;             ///< the shell command that starts the same ranks: "tutti train -np 4"
 };
 
-/// Returns the command that starts ranks on the same hosts as this job's.
-std::string launch_of(const Communicator& world, const std::string& net) {
-  const std::string train = "tutti train" + (net.empty() ? "" : " --net " + tutti::tools::shell_word(net));
-  const tutti::Topology topology = world.topology();
-  const tutti::Hosts& hosts = topology.hosts();
-  if (world.size() == 1) return train;
-  if (hosts.count() == 1) return fmt::format("{} -np {}", train, world.size());
-  std::string list;
-  for (int host = 0; host < hosts.count(); ++host)
-    list +=
-        fmt::format("{}{}:{}", list.empty() ? "" : ",", topology[hosts[host].front()].host_name, hosts[host].size());
-  return fmt::format("tutti run --hosts {} {}", tutti::tools::shell_word(list), train);
-}
-
-/// Returns the arguments without -np and its value, for the ranks that will be started.
-std::vector<std::string> without_ranks(const std::vector<std::string>& arguments) {
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "-np" || arguments[i] == "--np")
-      ++i;
-    else if (!arguments[i].starts_with("--np="))
-      rest.push_back(arguments[i]);
-  }
-  return rest;
-}
-
-/// Returns the settings from the environment. If `net` is not empty, it replaces the setting `net`.
-tutti::Settings settings_of(const std::string& net) {
-  tutti::Settings settings = tutti::Settings::from_environment();
-  if (!net.empty()) settings.set("net", net, "flag");
-  return settings;
-}
-
-/// Returns the link that the setting `net` describes, in the format of --link; empty if latency or rate is missing.
-std::string link_of(const tutti::Settings& settings) {
-  if (settings.net.empty()) return {};
-  const tutti::LinkShape shape = tutti::parse_link_shape(settings.net);
-  if (shape.latency.count() == 0 || shape.bits_per_second == 0) return {};
-  return fmt::format("{}us,{}gbit", 1e-3 * static_cast<double>(shape.latency.count()), 1e-9 * shape.bits_per_second);
-}
-
-/// Returns the value of --net, which must be known before the ranks connect.
-std::string net_of(const std::vector<std::string>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].starts_with("--net=")) return arguments[i].substr(6);
-    if (arguments[i] == "--net" && i + 1 < arguments.size()) return arguments[i + 1];
-  }
-  return {};
-}
-
 /// Outside a job, starts a job in place of this process if the command line asks for ranks. Reports errors before that.
 void start_ranks(const std::vector<std::string>& arguments) {
   if (tutti::tools::inside_a_job()) return;
   const tutti::tools::TrainRequest request = tutti::tools::read_request(arguments);
-  tutti::Settings settings = settings_of(request.net);
+  tutti::Settings settings = tutti::tools::settings_of(request.net);
   const int ranks = request.ranks > 0 ? request.ranks : std::max(request.ranks_before, 1);
   if (request.dry_run)
-    tutti::tools::show(
-        tutti::tools::dry_run(request.config, ranks, request.link.empty() ? link_of(settings) : request.link));
+    tutti::tools::show(tutti::tools::dry_run(request.config, ranks,
+                                             request.link.empty() ? tutti::tools::link_of(settings) : request.link));
   if (request.explain) tutti::tools::show(tutti::tools::explain_strategy(request.config, ranks));
   if ((request.ranks == 0 && ranks == 1) || !request.join.empty()) return;
   tutti::tools::check_parallelism(request.config, ranks);
-  std::vector<std::string> words = without_ranks(arguments);
+  std::vector<std::string> words = tutti::tools::without_ranks(arguments), flags;
   words.insert(words.begin(), "train");
-  const bool served = engine::has_masters(request.config);
-  if (served) engine::roles_of(request.config, ranks);
-  tutti::tools::become_job(ranks, settings, words, served);
+  if (engine::has_masters(request.config)) {
+    engine::roles_of(request.config, ranks);
+    flags = {"--keep-going"};
+  } else if (const auto& elastic = request.config.elastic; elastic.is_on()) {
+    flags = {"--elastic", fmt::format("{}:{}", std::max<std::int64_t>(elastic.min, 1), elastic.max)};
+  }
+  tutti::tools::become_job(ranks, settings, words, flags);
 }
 
 /// Reads what a run needs. Throws Error{invalid} for errors that the user can correct.
@@ -135,7 +92,8 @@ Job prepare(const std::vector<std::string>& arguments, const Communicator& world
           .judged = request.judged,
           .predicted = request.predicted,
           .joins = !request.join.empty(),
-          .launch = launch_of(world, request.net)};
+          .launch = tutti::tools::launch_of(world, request.net)};
+  engine::take_limits(job.config, std::getenv("TUTTI_ELASTIC"));
   job.config.whole.processes = world.size();
   if (job.joins && world.size() > 1)
     throw Error(Code::invalid, "--join adds one process to a run: say `tutti train --join DIR` without a launcher");
@@ -262,13 +220,14 @@ int judge(const Job& job, engine::Trainer& trainer, Communicator& world) {
   return 0;
 }
 
-int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
+/// Trains by `train_all`, which may replace the communicator, and reports the result.
+int train(const Job& job, const std::function<engine::TrainResult()>& train_all, Communicator& world) {
   tutti::tools::take_ending_signals(world.rank() == 0, job.config.keeps_the_end());
   const auto begin = std::chrono::steady_clock::now();
   engine::TrainResult result;
   std::string differ;
   try {
-    result = trainer.run();
+    result = train_all();
   } catch (const engine::ReplicaError& error) {  // training is complete, so its losses are reported
     result = error.result;
     differ = error.what();
@@ -286,8 +245,32 @@ int train(const Job& job, engine::Trainer& trainer, Communicator& world) {
     code = finish(job, result, differ, what + ranks, seconds);
   }
   // also keeps ranks from ending while rank 0 still writes
-  const int signal = world.allreduce(result.interrupted ? tutti::tools::ending_signal() : 0, tutti::max).wait();
+  int signal = result.interrupted ? tutti::tools::ending_signal() : 0;
+  try {
+    signal = world.allreduce(signal, tutti::max).wait();
+  } catch (const Error& error) {  // a rank was lost after the end of the training
+    if (!job.config.elastic.is_on() || error.code() != Code::peer_lost) throw;
+  }
   return signal > 0 ? 128 + signal : code;
+}
+
+/// Trains on ranks that may die and join.
+int train_elastically(Job& job, Communicator& world) {
+  if (world.rank() == 0) fmt::print("{}\n", job.data.description);
+  const auto task = [&] { return engine::Task{.network = job.network, .data = job.data}; };
+  return train(
+      job, [&] { return engine::train_elastically(job.config, world, task, {.wish = tutti::tools::wish_of_signals}); },
+      world);
+}
+
+/// The job of a process that joins others. It is ready to train when they admit it, and reports its own errors before.
+Job prepare_to_join(const std::vector<std::string>& arguments) {
+  tutti::Bootstrap one;
+  one.settings.recorder = "off";  // the launcher sees by this process's records whether it has been admitted
+  Communicator alone = Communicator::connect(one);
+  Job job = prepare(arguments, alone);
+  engine::choose_device(job.network, job.config, alone);
+  return job;
 }
 
 int run(const std::vector<std::string>& arguments, Communicator& world) {
@@ -313,6 +296,15 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
     });
     return run_by_masters(job, world);
   }
+  if (job.config.elastic.is_on() && job.judged.empty()) {
+    found_by_all([&] {
+      if (engine::wants_pretraining(job.config, world))
+        throw Error(Code::invalid, "pretrain: is not for elastic training: leave it out, or `tutti run --elastic`");
+      engine::check_elastic(job.config);
+      engine::choose_device(job.network, job.config, world);
+    });
+    return train_elastically(job, world);
+  }
   const auto trainer = found_by_all([&] {
     engine::spread(job.network, job.config, job.data, world);
     engine::choose_device(job.network, job.config, world);
@@ -322,14 +314,16 @@ int run(const std::vector<std::string>& arguments, Communicator& world) {
                                              engine::Hooks{.wish = tutti::tools::wish_of_signals});
   });
   if (world.rank() == 0) fmt::print("{}\n", job.data.description);
-  return job.judged.empty() ? train(job, *trainer, world) : judge(job, *trainer, world);
+  return job.judged.empty() ? train(
+                                  job, [&] { return trainer->run(); }, world)
+                            : judge(job, *trainer, world);
 }
 
 /// Reports errors that the user can correct on one rank: the culprit if all ranks know the error (see
 /// engine::all_or_none()), otherwise the only rank that knows it.
-int run_and_say(const std::vector<std::string>& arguments, Communicator& world) {
+int run_and_say(const std::vector<std::string>& arguments, Communicator& world, std::optional<Job>& joining) {
   try {
-    return run(arguments, world);
+    return joining ? train_elastically(*joining, world) : run(arguments, world);
   } catch (const Error& error) {
     // another rank has reported the error
     if (error.code() == Code::aborted && error.culprit() != world.rank()) return exit_failure;
@@ -356,9 +350,12 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     start_ranks(arguments);
-    Communicator world = Communicator::from_env(settings_of(net_of(arguments)));
+    std::optional<Job> joining;
+    if (const char* const join = std::getenv("TUTTI_JOIN"); join != nullptr && *join != '\0')
+      joining = prepare_to_join(arguments);
+    Communicator world = Communicator::from_env(tutti::tools::settings_of(tutti::tools::net_of(arguments)));
     who += ": rank " + std::to_string(world.rank());
-    return run_and_say(arguments, world);
+    return run_and_say(arguments, world, joining);
   } catch (const tutti::tools::Finished& finished) {
     return finished.exit_code;
   } catch (const Error& error) {

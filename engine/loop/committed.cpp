@@ -1,0 +1,116 @@
+#include "engine/loop/committed.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "engine/data/range.hpp"
+#include "tutti/status.hpp"
+
+namespace tutti::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A description of the state, with the shapes of its tensors, and the bytes of all tensors one after the other.
+struct Packed {
+  std::string head;
+  std::vector<std::byte> bytes;
+};
+
+Packed packed(const Committed& one) {
+  Json files = Json::array();
+  std::size_t total = 0;
+  for (const auto& [file, fields] : one.tensors)
+    for (const auto& [name, array] : fields) {
+      files.push_back(
+          {{"file", file}, {"name", name}, {"dtype", static_cast<int>(array.dtype())}, {"shape", array.shape()}});
+      total += array.byte_count();
+    }
+  Packed found{.head = Json{{"number", one.number},
+                            {"state", one.state},
+                            {"run", one.run},
+                            {"batch", one.batch},
+                            {"ranks", one.ranks},
+                            {"tensors", files}}
+                           .dump(),
+               .bytes = {}};
+  found.bytes.reserve(total);
+  for (const auto& [file, fields] : one.tensors)
+    for (const auto& [name, array] : fields) {
+      const auto bytes = array.bytes();
+      found.bytes.insert(found.bytes.end(), bytes.begin(), bytes.end());
+    }
+  return found;
+}
+
+Committed unpacked(const Packed& from) {
+  const Json all = Json::parse(from.head);
+  Committed found{.number = all.at("number").get<std::int64_t>(),
+                  .state = all.at("state").get<std::string>(),
+                  .run = all.at("run").get<std::string>(),
+                  .batch = all.at("batch").get<std::int64_t>(),
+                  .ranks = all.at("ranks").get<int>()};
+  std::size_t at = 0;
+  for (const Json& each : all.at("tensors")) {
+    const auto dtype = static_cast<DType>(each.at("dtype").get<int>());
+    const auto shape = each.at("shape").get<ArrayShape>();
+    const std::size_t bytes = elements(shape) * size_of(dtype);
+    if (bytes > from.bytes.size() - at)
+      throw Error(Code::protocol, "the state of a run that another rank sends has too few bytes");
+    found.tensors[each.at("file").get<std::string>()][each.at("name").get<std::string>()] =
+        Array::make(dtype, shape, [&](std::byte* into) { std::memcpy(into, from.bytes.data() + at, bytes); });
+    at += bytes;
+  }
+  return found;
+}
+
+/// The ranks with the number `newest`, and the others.
+struct Sides {
+  std::vector<int> donors, receivers;
+};
+
+/// Sends this rank's part of the bytes to each receiver, or receives the parts of all donors.
+void move(Communicator& world, const Sides& sides, std::vector<std::byte>& bytes) {
+  const int donors = static_cast<int>(sides.donors.size());
+  const auto part = [&](int donor) {
+    const Range range = share(bytes.size(), donor, donors);
+    return Buffer(bytes.data() + range.begin, range.count, DType::u8);
+  };
+  std::vector<Work> all;
+  const auto place = std::ranges::find(sides.donors, world.rank());
+  if (place != sides.donors.end()) {
+    const int donor = static_cast<int>(place - sides.donors.begin());
+    for (const int to : sides.receivers) all.push_back(world.send(part(donor), to));
+  } else {
+    for (int donor = 0; donor < donors; ++donor)
+      all.push_back(world.recv(part(donor), sides.donors[static_cast<std::size_t>(donor)]));
+  }
+  for (const Work& one : all) one.wait();
+}
+
+}  // namespace
+
+Committed share_newest(Communicator& world, Committed mine) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(world.size()));
+  world.allgather(ConstBuffer(&mine.number, 1, DType::i64), Buffer(numbers.data(), numbers.size(), DType::i64)).wait();
+  const std::int64_t newest = std::ranges::max(numbers);
+  if (newest < 0) return {};
+  Sides sides;
+  for (int rank = 0; rank < world.size(); ++rank)
+    (numbers[static_cast<std::size_t>(rank)] == newest ? sides.donors : sides.receivers).push_back(rank);
+  if (sides.receivers.empty()) return mine;
+  const bool gives = mine.number == newest;
+  Packed all = gives ? packed(mine) : Packed();
+  std::vector<std::uint64_t> sizes{all.head.size(), all.bytes.size()};
+  world.broadcast(Buffer(sizes.data(), sizes.size(), DType::i64), sides.donors.front()).wait();
+  all.head.resize(sizes[0]);
+  all.bytes.resize(sizes[1]);
+  world.broadcast(Buffer(all.head.data(), all.head.size(), DType::u8), sides.donors.front()).wait();
+  move(world, sides, all.bytes);
+  return gives ? std::move(mine) : unpacked(all);
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,29 @@
+// Committed: the state of a run after a step that all ranks have done, from which others can go on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "engine/data/sample.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::engine {
+
+/// What a checkpoint keeps, in memory. Commits are numbered in the order in which a run makes them, so of two ranks the
+/// one with the larger number has the newer state.
+struct Committed {
+  std::int64_t number = -1;                    ///< -1: there is no state
+  std::string state = {};                      ///< RunState::json(), with the lists
+  std::string run = {};                        ///< the folder of the run
+  std::int64_t batch = 0;                      ///< samples per step, of the ranks with which the run began
+  int ranks = 0;                               ///< how many these were
+  std::map<std::string, Fields> tensors = {};  ///< by the names of a checkpoint's files
+};
+
+/// Gives the newest state of all ranks to those that have an older one or none, and returns the state that all ranks
+/// have then. Each rank with the newest state sends an equal part of it to each rank that lacks it. Collective; blocks.
+/// Number -1 on all ranks if no rank has a state.
+Committed share_newest(Communicator& world, Committed mine);
+
+}  // namespace tutti::engine
