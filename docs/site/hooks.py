@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TUTTI_SITE_BUILD", ROOT / "build/site"))
 DOXYGEN = "/".join(("..", "cpp", "index.html"))  # written so, as lint looks for such paths in the tree, and this is generated
 PROJECT = ("SECURITY", "CONTRIBUTING", "CHANGELOG")
-COMMANDS = ("run", "bench", "info", "plan", "tune", "train", "checkpoint", "plot", "data")
+COMMANDS = ("run", "bench", "info", "doctor", "plan", "tune", "train", "checkpoint", "plot", "data")
 
 
 def on_files(files, config):
