@@ -300,8 +300,7 @@ constexpr ConfigInfo table[] = {
      {.aliases = "loss_file"}},
     {"report.samples", at<&Config::report, &Config::Report::samples>,
      "folder into which each process writes the samples that it has in each step; with elastic.max, that of a step "
-     "with "
-     "the highest commit was done"},
+     "with the highest commit was done"},
     {"report.trace",
      at<&Config::report, &Config::Report::trace>,
      "what all ranks do in the first so many goes into trace.json in run=, for chrome://tracing and Perfetto",

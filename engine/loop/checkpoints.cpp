@@ -115,11 +115,10 @@ void Trainer::Run::save_after(std::size_t epoch) {
     save(epoch, true);
 }
 
-/// The tensors that a checkpoint has of this rank, by file. If all ranks have the same state, they return the same
-/// files. Buffers may differ even then; the checkpoint gets those of rank 0.
-Trainer::Run::KeptTensors Trainer::Run::kept_tensors() const {
-  const bool alike = strategy->traits().alike_when_settled;
-  const std::size_t rank = alike ? 0 : static_cast<std::size_t>(world.rank());
+/// The tensors that a checkpoint has of this rank, by file, if this rank were rank `rank`. If all ranks have the same
+/// state, they return the same files. Buffers may differ even then; the checkpoint gets those of rank 0.
+Trainer::Run::KeptTensors Trainer::Run::kept_tensors(std::size_t rank) const {
+  if (strategy->traits().alike_when_settled) rank = 0;
   KeptTensors files;
   files.emplace_back(file_of("optimizer", rank), optimizer->state().tensors);
   if (std::vector<nn::NamedTensor> own = strategy->state(); !own.empty())
@@ -137,7 +136,7 @@ void Trainer::Run::save(std::size_t epoch, bool epoch_ended) {
   strategy->settle();
   flush_losses();
   if (config.has_folder()) {
-    const KeptTensors files = kept_tensors();
+    const KeptTensors files = kept_tensors(static_cast<std::size_t>(world.rank()));
     std::size_t bytes = 0;
     for (const auto& [name, kept] : files) bytes += bytes_of(kept);
     const bool alike = strategy->traits().alike_when_settled;

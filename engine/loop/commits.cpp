@@ -4,6 +4,9 @@
 // leaves them as they were after some step that is done. Buffers change in forward passes and before a validation, and
 // are copied before. What else a step changes is in RunState: a commit copies it without the lists that grow with the
 // run, of which it notes the lengths.
+//
+// With strategies whose ranks change parameters on their own (local SGD, DiLoCo), ranks commit after exchanges, and a
+// commit copies all tensors. After a failure each rank goes back to its own copies.
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -17,12 +20,33 @@ namespace tutti::engine {
 /// Notes that the state of now is that of all ranks which get as far as this.
 void Trainer::Run::commit(std::size_t epoch, bool epoch_ended) {
   if (!is_elastic()) return;
+  std::map<std::string, Fields> own;
+  if (strategy->traits().changes_alone) {
+    strategy->settle();
+    flush_losses();
+    own = copies_of_all();
+  }
   mark = {.state = state_at(epoch, epoch_ended),
           .losses = state.losses.size(),
           .epochs = state.epochs.size(),
           .validations = state.validations.size(),
-          .number = mark.number + 1};
+          .number = mark.number + 1,
+          .tensors = std::move(own)};
   buffers_are_between = false;
+}
+
+/// True if a step can be followed by a commit. `exchanges_before`: exchanges that the strategy had finished before it.
+bool Trainer::Run::may_commit(std::size_t exchanges_before) const {
+  const bool has_exchanged = strategy->stats().finished > exchanges_before;
+  return !strategy->traits().changes_alone || (has_exchanged && strategy->ends_round());
+}
+
+/// Copies of the tensors that this rank goes on from, by file. Files of the rank have the names that rank 0 has for its
+/// own.
+std::map<std::string, Fields> Trainer::Run::copies_of_all() const {
+  std::map<std::string, Fields> found;
+  for (const auto& [file, tensors_of_file] : kept_tensors(0)) found[file] = copies(tensors_of_file);
+  return found;
 }
 
 /// The first commit of a trainer, before its first step.
@@ -47,8 +71,10 @@ Committed Trainer::Run::committed() {
                   .state = kept.json(),
                   .run = config.run,
                   .batch = config.batch.global,
-                  .ranks = world.size()};
-  for (const auto& [file, tensors_of_file] : kept_tensors()) found.tensors[file] = copies(tensors_of_file);
+                  .ranks = world.size(),
+                  .undone = state.step - kept.step,
+                  .is_shared = !strategy->traits().changes_alone};
+  found.tensors = found.is_shared ? copies_of_all() : std::move(mark.tensors);
   return found;
 }
 
@@ -59,6 +85,7 @@ void Trainer::Run::adopt(const Committed& from) {
                       .arrays = [&](const std::string& file) { return from.tensors.at(file); },
                       .any_batch = true};
   RunState kept = RunState::parse(from.state, memory.name);
+  kept.ranks = 1;  // all of it is this rank's
   const std::size_t batch = kept.batch;
   strategy->load_state(take(std::move(kept), memory));
   if (batch != static_cast<std::size_t>(config.batch.global)) count_steps_again();

@@ -34,6 +34,7 @@ Packed packed(const Committed& one) {
                             {"run", one.run},
                             {"batch", one.batch},
                             {"ranks", one.ranks},
+                            {"is_shared", one.is_shared},
                             {"tensors", files}}
                            .dump(),
                .bytes = {}};
@@ -52,7 +53,8 @@ Committed unpacked(const Packed& from) {
                   .state = all.at("state").get<std::string>(),
                   .run = all.at("run").get<std::string>(),
                   .batch = all.at("batch").get<std::int64_t>(),
-                  .ranks = all.at("ranks").get<int>()};
+                  .ranks = all.at("ranks").get<int>(),
+                  .is_shared = all.at("is_shared").get<bool>()};
   std::size_t at = 0;
   for (const Json& each : all.at("tensors")) {
     const auto dtype = static_cast<DType>(each.at("dtype").get<int>());
@@ -73,20 +75,22 @@ struct Sides {
 };
 
 /// Sends this rank's part of the bytes to each receiver, or receives the parts of all donors.
-void move(Communicator& world, const Sides& sides, std::vector<std::byte>& bytes) {
+void move(Communicator& world, const Sides& sides, bool is_shared, std::vector<std::byte>& bytes) {
   const int donors = static_cast<int>(sides.donors.size());
-  const auto part = [&](int donor) {
-    const Range range = share(bytes.size(), donor, donors);
+  const auto part = [&](int donor, int receiver) {
+    const Range range = is_shared                    ? share(bytes.size(), donor, donors)
+                        : receiver % donors == donor ? Range{0, bytes.size()}
+                                                     : Range{};
     return Buffer(bytes.data() + range.begin, range.count, DType::u8);
   };
   std::vector<Work> all;
-  const auto place = std::ranges::find(sides.donors, world.rank());
-  if (place != sides.donors.end()) {
-    const int donor = static_cast<int>(place - sides.donors.begin());
-    for (const int to : sides.receivers) all.push_back(world.send(part(donor), to));
-  } else {
-    for (int donor = 0; donor < donors; ++donor)
-      all.push_back(world.recv(part(donor), sides.donors[static_cast<std::size_t>(donor)]));
+  for (int donor = 0; donor < donors; ++donor) {
+    for (int receiver = 0; receiver < static_cast<int>(sides.receivers.size()); ++receiver) {
+      const int from = sides.donors[static_cast<std::size_t>(donor)];
+      const int to = sides.receivers[static_cast<std::size_t>(receiver)];
+      if (world.rank() == from) all.push_back(world.send(part(donor, receiver), to));
+      if (world.rank() == to) all.push_back(world.recv(part(donor, receiver), from));
+    }
   }
   for (const Work& one : all) one.wait();
 }
@@ -104,12 +108,12 @@ Committed share_newest(Communicator& world, Committed mine) {
   if (sides.receivers.empty()) return mine;
   const bool gives = mine.number == newest;
   Packed all = gives ? packed(mine) : Packed();
-  std::vector<std::uint64_t> sizes{all.head.size(), all.bytes.size()};
+  std::vector<std::uint64_t> sizes{all.head.size(), all.bytes.size(), mine.is_shared ? 1u : 0u};
   world.broadcast(Buffer(sizes.data(), sizes.size(), DType::i64), sides.donors.front()).wait();
   all.head.resize(sizes[0]);
   all.bytes.resize(sizes[1]);
   world.broadcast(Buffer(all.head.data(), all.head.size(), DType::u8), sides.donors.front()).wait();
-  move(world, sides, all.bytes);
+  move(world, sides, sizes[2] != 0, all.bytes);
   return gives ? std::move(mine) : unpacked(all);
 }
 

@@ -106,8 +106,10 @@ class ElasticRun {
 
   void remember(Trainer& trainer) {
     open_ = std::max(open_, trainer.open_wish());
+    undone_ = 0;
     if (open_ == Wish::regroup) open_ = Wish::nothing;
     Committed now = trainer.committed();
+    undone_ = now.undone;
     if (now.number <= memory_.number) return;
     memory_ = std::move(now);
     memory_.batch = config_.batch.global;
@@ -139,7 +141,10 @@ class ElasticRun {
     if (world_.size() == before) throw;
     joins_ = false;
     say(std::string(error.what()));
-    say(ranks_text(before - world_.size()) + " lost: " + ranks_text(world_.size()) + " go on");
+    say(ranks_text(before - world_.size()) + " lost: " + ranks_text(world_.size()) + " go on" +
+        (undone_ == 0 ? ""
+                      : ", and do " + std::to_string(undone_) + (undone_ == 1 ? " step" : " steps") +
+                            " since the last exchange again"));
   }
 
   void tell_wait() {
@@ -164,6 +169,7 @@ class ElasticRun {
   bool joins_;  ///< true: this process was admitted by a grow() of the others, and has done nothing since
   bool is_first_ = true;
   Committed memory_;
+  std::size_t undone_ = 0;  ///< steps of the last trainer that are done again
   Wish open_ = Wish::nothing;
   Deadline next_look_ = Clock::now();
   int told_ = 0;
@@ -174,12 +180,12 @@ class ElasticRun {
 void check_elastic(const Config& config) {
   const Axes axes = axes_of(config);
   const auto no = [](const std::string& what) {
-    refuse("elastic training needs the whole state on every rank, which " + what +
-           " does not have: leave it out, or elastic.max and `tutti run --elastic`");
+    refuse("elastic training does not go with " + what +
+           ", as a part of the state would be lost with a rank: leave it out, or elastic.max and `tutti run "
+           "--elastic`");
   };
-  if (axes.what != Axes::What::gradients || axes.how != Axes::How::allreduce)
-    no("strategy.name=" + config.strategy.name);
-  if (axes.codec.kind != CodecChoice::Kind::none) no("strategy.codec");
+  if (axes.how != Axes::How::allreduce) no("strategy.name=" + config.strategy.name);
+  if (axes.what == Axes::What::gradients && axes.codec.kind != CodecChoice::Kind::none) no("strategy.codec");
   if (splits_network(config, 1)) no("a network over a mesh (parallel)");
   if (config.sync.buffers != "broadcast" && config.sync.buffers != "average") no("sync.buffers=" + config.sync.buffers);
   if (config.elastic.batch == "shrink" && config.deterministic == "membership")

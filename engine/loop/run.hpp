@@ -116,7 +116,7 @@ struct Trainer::Run {
   void give_up(const std::string& why);
 
   // Defined in wishes.cpp: requests to the running training.
-  void hear(std::size_t exchanges_before, bool ends_epoch);
+  void hear(std::size_t epoch, std::size_t exchanges_before, bool ends_epoch);
   Wish open_wish() const;
   bool is_to_end() const noexcept { return asked >= Wish::time_is_over; }
   void interrupt(std::size_t epoch);
@@ -137,7 +137,7 @@ struct Trainer::Run {
     std::size_t most = 0;    ///< most bytes of copies at a time
     std::string index = {};  ///< text of shards.json; empty: the files are no shards
   };
-  KeptTensors kept_tensors() const;
+  KeptTensors kept_tensors(std::size_t rank) const;
   void save_at_root(std::size_t epoch, bool epoch_ended, const KeptTensors& kept);
   Staged staged_files(const KeptTensors& kept) const;
   Staged shard_of(const KeptTensors& kept) const;
@@ -165,6 +165,8 @@ struct Trainer::Run {
   bool is_elastic() const { return config.elastic.is_on(); }
   void commit(std::size_t epoch, bool epoch_ended);
   void commit_start(const Committed* from);
+  bool may_commit(std::size_t exchanges_before) const;
+  std::map<std::string, Fields> copies_of_all() const;
   Committed committed();
   void adopt(const Committed& from);
   void count_steps_again();
@@ -211,11 +213,13 @@ struct Trainer::Run {
   std::size_t left_out = 0;                ///< number of steps in a row, up to the last one, without an update
   std::vector<at::Tensor> buffers_before;  ///< copies from before the step
   bool buffers_are_between = false;        ///< the buffers are those of a step that is not done
-  /// The last commit: the state without its lists, the lengths of these, and its number.
+  /// The last commit: the state without its lists, the lengths of these, its number, and copies of the tensors if ranks
+  /// change parameters on their own.
   struct Mark {
     RunState state;
     std::size_t losses = 0, epochs = 0, validations = 0;
     std::int64_t number = -1;
+    std::map<std::string, Fields> tensors = {};
   } mark;
   std::vector<at::Tensor> averages;  ///< of the parameters (optimizer.ema), from the first step on
   double last_loss = 0;              ///< of the last step, mean over this rank's samples

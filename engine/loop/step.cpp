@@ -154,7 +154,8 @@ void Trainer::Run::update(Moment& now) {
   const bool is_finite = is_finite_step(now);
   if (!is_finite) loss_of_step[0] = std::numeric_limits<double>::quiet_NaN();
   losses.end(now.step, now.batch->global_count);
-  if (is_elastic()) flush_losses();  // the last exchange of the step: afterwards the step is done, whoever dies
+  if (is_elastic() && !strategy->traits().changes_alone)
+    flush_losses();  // the last exchange of the step: afterwards the step is done, whoever dies
   if (!is_finite) return leave_out(now);
   left_out = 0;
   optimizer->step();

@@ -188,8 +188,8 @@ bool Trainer::Run::train_epoch(std::size_t epoch) {
     state.samples += last = state.step_samples = batch->global_distinct;
     steps = batch->step + 1;
     tell(epoch, steps, static_cast<double>(samples));
-    commit(epoch, false);
-    hear(exchanges, steps == loader.steps());
+    if (may_commit(exchanges)) commit(epoch, false);
+    hear(epoch, exchanges, steps == loader.steps());
     if (steps == loader.steps() || is_to_end()) break;
     if (validation_is_due(last)) {
       validate(epoch, steps);

@@ -11,13 +11,15 @@ namespace tutti::engine {
 /// Called after each step. `exchanges_before`: exchanges that the strategy had finished before the step. Tells all
 /// ranks the wishes, and exchanges losses. Ranks act on a wish after a step in which they exchanged, or after the last
 /// step of an epoch. After another step, a checkpoint might add an exchange that a run without a wish does not have.
-void Trainer::Run::hear(std::size_t exchanges_before, bool ends_epoch) {
+void Trainer::Run::hear(std::size_t epoch, std::size_t exchanges_before, bool ends_epoch) {
   if (hooks.wish) wished = std::max(wished, hooks.wish());
   if (Clock::now() >= ends_at) wished = std::max(wished, Wish::time_is_over);
-  const bool exchanged = world.size() == 1 || strategy->stats().finished > exchanges_before;
+  const bool exchanges_alone = world.size() == 1 && !(is_elastic() && strategy->traits().changes_alone);
+  const bool exchanged = exchanges_alone || strategy->stats().finished > exchanges_before;
   known = std::max(known, agreement.meet(std::exchange(wished, Wish::nothing), exchanged));
   if (exchanged || ends_epoch) asked = std::max(asked, std::exchange(known, Wish::nothing));
   if (asked == Wish::regroup) {
+    if (mark.state.step != state.step) commit(epoch, false);  // so that no step is done again
     agreement.end();
     throw Regrouping();
   }

@@ -91,6 +91,11 @@ class Deltas final : public Local {
     aside_ = true;
   }
 
+  bool ends_round() const override {
+    if (axes_.judged == Axes::Judged::exchange) return count_ == 0 && !fragments_[0].sent();
+    return axes_.judged == Axes::Judged::outer;
+  }
+
   void set(std::string_view key, double value) override { axes_.set(key, value); }
 
   std::vector<nn::NamedTensor> state() const override;
@@ -241,7 +246,8 @@ Strategy::Traits local_traits(const Axes& axes, int ranks) {
   return {.name = axes.name(),
           .about = "by " + axes.name(),
           .rate_factor = axes.scale_lr ? ranks : 1.0,
-          .alike_when_settled = ranks == 1};
+          .alike_when_settled = ranks == 1,
+          .changes_alone = true};
 }
 
 }  // namespace tutti::engine::exchange

@@ -12,7 +12,8 @@ class DenseFirst final : public Strategy {
       : Strategy({.name = axes.name(),
                   .about = "by " + axes.name(),
                   .rate_factor = axes.scale_lr ? later->traits().rate_factor : 1,
-                  .alike_when_settled = later->traits().alike_when_settled}),
+                  .alike_when_settled = later->traits().alike_when_settled,
+                  .changes_alone = later->traits().changes_alone}),
         dense_(std::move(dense)),
         later_(std::move(later)),
         steps_(axes.dense_steps) {}
@@ -36,6 +37,8 @@ class DenseFirst final : public Strategy {
     now().settle();
     tell();
   }
+
+  bool ends_round() const override { return dense_ ? dense_->ends_round() : later_->ends_round(); }
 
   void set(std::string_view key, double value) override { later_->set(key, value); }
 

@@ -57,6 +57,7 @@ class Strategy {
     bool equal_when_settled = true;  ///< parameters are bitwise equal on all ranks after settle()
     bool alike_when_settled = true;  ///< state() and the optimizer's state are equal on all ranks after settle()
     bool equal_gradients = false;    ///< gradients are equal on all ranks after end_backward(), or NaN on all
+    bool changes_alone = false;      ///< between two exchanges each rank changes its parameters on its own
     bool has_buffers = false;        ///< the strategy keeps the buffers equal on all ranks, so the trainer must not
   };
 
@@ -72,6 +73,8 @@ class Strategy {
   virtual void end_backward() {}
   virtual void end_step() {}
   virtual void settle() {}
+  /// After end_step(): false if settle() would make an exchange out of turn. Equal on all ranks. Local.
+  virtual bool ends_round() const { return true; }
 
   /// The strategy's state after settle(), besides parameters and optimizer. It is empty on all ranks or on none.
   /// Tensors may share the strategy's memory. After load_state() training continues bit for bit.
