@@ -1,4 +1,4 @@
-"""Training while ranks are killed, stopped and replaced."""
+"""Training while ranks are killed and replaced."""
 
 import csv
 import hashlib
@@ -10,29 +10,34 @@ import statistics
 import subprocess
 import time
 
-from setup import Folder, Table, metrics
+from setup import Folder, Table
 
 KILL_SECONDS, KILL_EVERY = 180, 5
-STORM_SECONDS, STORM_EVERY, STORM_RANKS = 600, 3, 8
 CONFIG = ["--config", "lenet-digits", "data=digits", "deterministic=membership", "progress=off", "stop.target=0"]
 
 
-def ranks_of(launcher):
-    """The processes of ranks that a launcher has started, by rank; not those that are still the launcher's program."""
-    found = {}
+def children_of(pid):
     try:
-        children = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+        return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
     except OSError:
-        return found
-    for pid in children:
+        return []
+
+
+def ranks_of(launcher):
+    """The processes of ranks that a launcher has started, itself or by agents, by rank; not those that are still the launcher's
+    program."""
+    found, look_at = {}, children_of(launcher)
+    while look_at:
+        pid = look_at.pop()
+        look_at += children_of(pid)
         try:
-            entries = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
             program = os.readlink(f"/proc/{pid}/exe")
+            entries = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0") if program.endswith("tutti-train") else []
         except OSError:
             continue
         variables = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        if variables.get("TUTTI_STARTER") and program.endswith("tutti-train"):
-            found[int(variables["TUTTI_RANK"])] = int(pid)
+        if variables.get("TUTTI_STARTER"):
+            found[int(variables["TUTTI_RANK"])] = pid
     return found
 
 
@@ -79,17 +84,18 @@ class Watch:
                         pass
 
 
-def run(setup, folder, name, ranks, words, seconds, disturb):
-    """Trains for so many seconds; disturb(ranks by number) is called about 50 times per second."""
-    job = subprocess.Popen([setup.tutti, "train", "-np", str(ranks), *CONFIG, f"run={name}", *words], env=setup.environment, cwd=folder,
-                           stdout=open(folder / f"{name}.txt", "w"), stderr=subprocess.STDOUT)
-    while job.poll() is None and "epoch" not in (folder / f"{name}.txt").read_text():
+def run(setup, folder, name, words, seconds, disturb, before=()):
+    """Trains by a command of tutti, behind the words `before`. Then disturb(ranks by number, whether the time is not over) is called until the job ends."""
+    out = folder / f"{name}.txt"
+    job = subprocess.Popen([*before, setup.tutti, *words, f"run={folder / name}"], env=setup.environment, cwd=folder, stdout=out.open("w"),
+                           stderr=subprocess.STDOUT)
+    while job.poll() is None and "epoch" not in out.read_text():
         time.sleep(0.05)
     end = time.monotonic() + seconds
     while job.poll() is None:
         disturb(ranks_of(job.pid), time.monotonic() < end)
-        time.sleep(0.02)
-    return job.returncode, (folder / f"{name}.txt").read_text()
+        time.sleep(0.05)
+    return job.returncode, out.read_text()
 
 
 def kills(setup):
@@ -114,8 +120,8 @@ def kills(setup):
             os.kill(chance.choice(list(ranks.values())), signal.SIGKILL)
             done += 1
 
-        words = [f"epochs={epochs}", "elastic.max=4", "elastic.min=1", "report.samples=ledger"]
-        code, said = run(setup, folder, "killed", 4, words, 1e9, disturb)
+        words = ["train", "-np", "4", *CONFIG, f"epochs={epochs}", "elastic.max=4", "elastic.min=1", "report.samples=ledger"]
+        code, said = run(setup, folder, "killed", words, 1e9, disturb)
         table.add("kills", "", done)
         table.add("the job ends well", "exit code 0", code, ok=code == 0)
         if code == 0:
@@ -129,57 +135,4 @@ def kills(setup):
         if joined:
             table.add("from a newcomer's start to its first done step", "2 s", f"{statistics.median(joined):.2f} s (median), {joined[-1]:.2f} s "
                       f"(worst of {len(joined)})", ok=statistics.median(joined) <= 2)
-    return table
-
-
-def storm(setup):
-    """A fault every 3 s for 10 minutes on 8 ranks: kill -9, or SIGSTOP for 1 to 5 s."""
-    table = Table(f"lenet-digits on {STORM_RANKS} ranks, a fault every {STORM_EVERY} s for {STORM_SECONDS} s", "what", "goal", "seen")
-    chance = random.Random(time.time_ns())
-    with Folder() as folder:
-        setup.fetch_digits(folder)
-        begin = time.monotonic()
-        setup.train(STORM_RANKS, *CONFIG, "epochs=10", "run=probe", cwd=folder)
-        per_epoch = (time.monotonic() - begin) / 10
-        epochs = int(STORM_SECONDS / per_epoch)
-        setup.train(STORM_RANKS, *CONFIG, f"epochs={epochs}", "run=whole", cwd=folder)
-        killed = stopped = 0
-        sleeping, looks, alive, next_fault, begin = {}, 0, 0, 0, time.monotonic()
-
-        def disturb(ranks, may_fault):
-            nonlocal killed, stopped, looks, alive, next_fault
-            now = time.monotonic()
-            for pid in [pid for pid, until in sleeping.items() if now >= until]:
-                del sleeping[pid]
-                try:
-                    os.kill(pid, signal.SIGCONT)
-                except OSError:
-                    pass
-            looks, alive = looks + 1, alive + len(ranks)
-            if now < next_fault or not may_fault or len(ranks) < 2:
-                return
-            next_fault = now + STORM_EVERY
-            victim = chance.choice(list(ranks.values()))
-            if chance.random() < 0.6:
-                killed += 1
-                os.kill(victim, signal.SIGKILL)
-            elif victim not in sleeping:
-                stopped += 1
-                sleeping[victim] = now + chance.uniform(1, 5)
-                os.kill(victim, signal.SIGSTOP)
-
-        words = [f"epochs={epochs}", f"elastic.max={STORM_RANKS}", "elastic.min=1"]
-        code, said = run(setup, folder, "stormy", STORM_RANKS, words, STORM_SECONDS, disturb)
-        seconds = time.monotonic() - begin
-        table.add("kills, stops", "", f"{killed}, {stopped}")
-        table.add("the job ends well", "exit code 0", code, ok=code == 0)
-        if code == 0:
-            same = bits(folder / "stormy") == bits(folder / "whole")
-            table.add("bits of the network", "those without faults", "equal" if same else "other ones", ok=same)
-            quiet = sum(float(row["seconds"]) for row in metrics(folder / "whole"))
-            live = alive / looks / STORM_RANKS
-            table.add("ranks that live, on average", "", f"{live:.2f}")
-            table.add("steps per second beside no faults, over that share", "0.9", f"{quiet / seconds / live:.2f}", ok=quiet / seconds / live >= 0.9)
-        else:
-            print(said[-3000:])
     return table
