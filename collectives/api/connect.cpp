@@ -65,6 +65,7 @@ class Wirer {
 
   void begin_chaos() {
     chaos_ = parse_chaos(settings_.chaos);
+    if (bootstrap_.epoch > 0) chaos_ = chaos_->in_later_world();
     faults_while_connecting_.emplace(*chaos_, bootstrap_.rank);
     if (bootstrap_.rank == 0)
       log(LogLevel::warn,

@@ -15,6 +15,7 @@ struct Gate {
   static constexpr std::size_t most_ranks = 16, most_meetings = 8;
   using States = std::array<std::atomic<std::uint8_t>, most_ranks>;
   std::array<States, most_meetings> meetings;
+  std::atomic<bool> is_late;  ///< some rank has played all acts
 
   /// Waits until every rank is here or gone. True if all are here and ready; all ranks get the same answer. Ranks that
   /// wait longer than `limit` get false.
@@ -33,6 +34,16 @@ struct Gate {
       if (states[static_cast<std::size_t>(i)] != ready) return false;
     return true;
   }
+  /// Waits until some rank has played all acts, or all have left; false: all have left.
+  bool await_late(int ranks) const {
+    for (int left = 0; !is_late; left = 0) {
+      for (int rank = 0; rank < ranks; ++rank) left += has_left(rank) ? 1 : 0;
+      if (left == ranks) return is_late;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  bool has_left(int rank) const { return meetings.back()[static_cast<std::size_t>(rank)] == gone; }
   /// The rank will not come. A rank that was ready has passed, or will.
   void leave(int rank) {
     for (States& states : meetings) {

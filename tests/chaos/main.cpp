@@ -100,6 +100,7 @@ int run(Wanted wanted) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(wanted.seed));
   std::fflush(stdout);
   const Deadline began = Clock::now();
+  ::setenv("TUTTI_JOIN", "1", 1);  // for newcomers that are threads; all else is in their settings
   if (wanted.in_threads > 0) warm_up();
   Series series(wanted);
   for (std::uint64_t i = 0; i < wanted.in_threads; ++i) series.play(wanted.seed + i, false);

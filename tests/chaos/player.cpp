@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "tests/chaos/call.hpp"
+#include "tests/chaos/survival.hpp"
 
 namespace tutti::testing {
 namespace {
@@ -34,6 +35,14 @@ class Player {
 
   void run(Communicator world) {
     groups_[0] = std::move(world);
+    play_acts();
+    if (scenario_.shrinks) Survival(scenario_, rank_, gate_, report_).go_on(group_at(0));
+  }
+
+ private:
+  static constexpr std::size_t most_pending = 12;
+
+  void play_acts() {
     std::size_t next = 0;
     while (scenario_.may_fail() && next < scenario_.acts.size() && scenario_.acts[next].what == Act::What::make_group) {
       make_group(scenario_.acts[next].group);
@@ -44,11 +53,7 @@ class Player {
       while (pending_.size() > most_pending || (!pending_.empty() && dice_.percent(25))) wait_for_one();
     }
     while (!pending_.empty()) wait_for_one();
-    if (scenario_.shrinks) shrink();
   }
-
- private:
-  static constexpr std::size_t most_pending = 12;
 
   Communicator& group_at(int index) { return *groups_[static_cast<std::size_t>(index)]; }
   const GroupPlan& plan_of(int index) const { return scenario_.groups[static_cast<std::size_t>(index)]; }
@@ -190,50 +195,6 @@ class Player {
     }
   }
 
-  // ---- survival
-
-  // The rank that is to be lost may be lost before, in or after any of these calls, or not at all.
-  void shrink() {
-    constexpr int most_tries = 4;
-    const bool may_be_out = rank_ == scenario_.to_be_lost();
-    try {
-      Communicator group = group_at(0);
-      for (int tries = 0; tries < most_tries; ++tries) {
-        group = group.shrink();
-        const std::string bad = use(group);
-        if (group.agree(bad.empty() ? 1 : 0).bits == 1) return;  // all ranks that are left have come this far
-      }
-      report_.wrong.push_back("the world has been shrunk " + std::to_string(most_tries) + " times, and fails still");
-    } catch (const Error& error) {
-      if (!may_be_out || error.code() != Code::peer_lost || error.culprit() != rank_)
-        report_.wrong.push_back(std::string("shrinking: ") + error.what());
-    }
-  }
-
-  // Returns why the group has failed, by the rank that is to be lost; "" if it works.
-  std::string use(Communicator& group) {
-    std::vector<int> members;
-    for (int rank = 0; rank < group.size(); ++rank) members.push_back(group.world_rank(rank));
-    for (int rank = 0; rank < scenario_.ranks; ++rank)
-      if (rank != scenario_.to_be_lost() && std::ranges::count(members, rank) == 0)
-        report_.wrong.push_back("rank " + std::to_string(rank) + " lives, and is no member of the shrunk world");
-    try {
-      for (std::size_t count : {1, 1000, 100000}) {
-        std::vector<std::int64_t> data(count, rank_ + 1);
-        group.allreduce(data).wait();
-        std::int64_t sum = 0;
-        for (const int member : members) sum += member + 1;
-        if (data.front() != sum || data.back() != sum) report_.wrong.push_back("a wrong sum in the shrunk world");
-      }
-      group.barrier().wait();
-      return "";
-    } catch (const Error& error) {
-      if (error.code() == Code::peer_lost && error.culprit() == scenario_.to_be_lost() && rank_ != error.culprit())
-        return error.what();
-      throw;
-    }
-  }
-
   // Looks at one call for a moment; an error is thrown again by wait().
   bool polled(std::size_t chosen) {
     try {
@@ -253,22 +214,32 @@ class Player {
   std::vector<Pending> pending_;
 };
 
+void play_rank(const Scenario& scenario, const Bootstrap& bootstrap, Gate& gate, Report& report) {
+  std::optional<Communicator> world;
+  try {
+    world = Communicator::connect(bootstrap);
+  } catch (const Error& error) {
+    report.fail(-1, error, "connecting");
+    report.is_out = true;
+    return;
+  }
+  Player(scenario, bootstrap.rank, gate, report).run(std::move(*world));
+}
+
 }  // namespace
 
-Report play(const Scenario& scenario, const Bootstrap& bootstrap, Gate& gate) {
+Report play(const Scenario& scenario, int process, const Bootstrap& bootstrap, Gate& gate) {
   Report report;
   try {
-    std::optional<Communicator> world;
-    try {
-      world = Communicator::connect(bootstrap);
-    } catch (const Error& error) {
-      report.fail(-1, error, "connecting");
+    if (process < scenario.ranks) {
+      play_rank(scenario, bootstrap, gate, report);
+    } else {
+      Survival(scenario, process, gate, report).join();
     }
-    if (world) Player(scenario, bootstrap.rank, gate, report).run(std::move(*world));
   } catch (const std::exception& error) {
     report.wrong.push_back(std::string("an exception: ") + error.what());
   }
-  gate.leave(bootstrap.rank);
+  gate.leave(process);
   report.is_whole = true;
   return report;
 }

@@ -7,7 +7,8 @@
 
 namespace tutti::testing {
 
-/// Connects, plays all acts, and leaves. Throws nothing.
-Report play(const Scenario& scenario, const Bootstrap& bootstrap, Gate& gate);
+/// Plays one process: a rank connects, plays all acts, and leaves; a newcomer joins at the end, and has no use for
+/// `bootstrap`. Throws nothing.
+Report play(const Scenario& scenario, int process, const Bootstrap& bootstrap, Gate& gate);
 
 }  // namespace tutti::testing

@@ -12,11 +12,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 
 #include "tests/chaos/leftovers.hpp"
 #include "tests/chaos/player.hpp"
 #include "tests/chaos/stage.hpp"
+#include "tests/chaos/survival.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::testing {
@@ -24,6 +26,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds hang_limit{120};
+constexpr const char* secret = "test";
 
 /// A folder for one scenario, with the gate of its ranks.
 class Folder {
@@ -74,7 +77,8 @@ struct Member {
 class Troupe {
  public:
   Troupe(const Scenario& scenario, const std::string& folder, Gate& gate)
-      : gate_(gate), members_(static_cast<std::size_t>(scenario.ranks)), fates_(members_.size()) {
+      : gate_(gate), members_(static_cast<std::size_t>(scenario.processes_in_all())), fates_(members_.size()) {
+    if (scenario.newcomers > 0) store_.emplace("127.0.0.1", 0, secret, scenario.processes_in_all());
     for (std::size_t rank = 0; rank < members_.size(); ++rank) launch(rank, scenario.seed, folder);
   }
   Troupe(const Troupe&) = delete;
@@ -113,14 +117,15 @@ class Troupe {
   void launch(std::size_t rank, std::uint64_t seed, const std::string& folder) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe can be made");
-    const std::string number = std::to_string(rank), from = std::to_string(seed), out = std::to_string(ends[1]);
+    const std::string number = std::to_string(rank), from = std::to_string(seed), out = std::to_string(ends[1]),
+                      port = std::to_string(store_ ? store_->port() : 0);
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("no process can be made");
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::fcntl(ends[1], F_SETFD, 0);
       ::execl("/proc/self/exe", "tutti_chaos", "--rank", number.c_str(), from.c_str(), folder.c_str(), out.c_str(),
-              nullptr);
+              port.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -182,6 +187,7 @@ class Troupe {
   }
 
   Gate& gate_;
+  std::optional<TcpStoreServer> store_;  // where newcomers wait
   std::vector<Member> members_;
   std::vector<Fate> fates_;
 };
@@ -205,20 +211,26 @@ std::vector<std::string> play_in_processes(const Scenario& scenario) {
 }
 
 int play_one_rank(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 4) return 2;
-  const int rank = std::atoi(arguments[0].c_str()), output = std::atoi(arguments[3].c_str());
-  const Scenario scenario = draw_scenario(std::strtoull(arguments[1].c_str(), nullptr, 10), true);
+  if (arguments.size() != 5) return 2;
+  const int process = std::atoi(arguments[0].c_str()), output = std::atoi(arguments[3].c_str());
+  Scenario scenario = draw_scenario(std::strtoull(arguments[1].c_str(), nullptr, 10), true);
   const std::string& folder = arguments[2];
   const SharedGate gate(folder);
+  scenario.settings.job = folder;
+  scenario.settings.secret = secret;
   Bootstrap bootstrap;
-  bootstrap.rank = bootstrap.local_rank = rank;
+  bootstrap.rank = bootstrap.local_rank = process;
   bootstrap.size = bootstrap.local_size = scenario.ranks;
-  bootstrap.settings = scenario.settings_of(rank);
-  bootstrap.settings.job = folder;
-  bootstrap.settings.secret = "test";
-  bootstrap.store = make_file_store(folder + "/store");
+  if (scenario.newcomers > 0) {
+    scenario.settings.store = "tcp://127.0.0.1:" + arguments[4];
+    ::setenv("TUTTI_JOIN", "1", 1);  // for a newcomer, which takes all else from the settings
+  }
   const Holdings before = holdings();
-  Report report = play(scenario, bootstrap, *gate);
+  bootstrap.settings = scenario.settings_of(process);
+  bootstrap.store = make_file_store(folder + "/store");
+  if (scenario.newcomers > 0 && process < scenario.ranks) bootstrap.commons = commons_of(scenario.settings);
+  Report report = play(scenario, process, bootstrap, *gate);
+  bootstrap = {};
   if (std::string left = left_beyond(before); !left.empty()) report.wrong.push_back(std::move(left));
   const std::string lines = to_lines(report);
   return ::write(output, lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()) ? 0 : 3;

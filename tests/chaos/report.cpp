@@ -24,7 +24,8 @@ class Judge {
       : scenario_(scenario), reports_(reports), fates_(fates) {}
 
   std::vector<std::string> run() {
-    for (int rank = 0; rank < scenario_.ranks; ++rank) judge_rank(rank);
+    for (int process = 0; process < scenario_.processes_in_all(); ++process) judge_rank(process);
+    if (scenario_.shrinks) judge_members();
     for (int group = 0; group < static_cast<int>(scenario_.groups.size()); ++group) judge_agreement(group);
     return std::move(wrong_);
   }
@@ -42,13 +43,40 @@ class Judge {
     const std::string who = "rank " + std::to_string(rank);
     for (const std::string& what : report.wrong) say(who + ": " + what);
     if (!fate.other.empty()) say(who + " " + fate.other);
-    if (fate.was_killed && scenario_.chaos.kill.rank != rank) say(who + " was killed, but was not to be");
+    if (fate.was_killed && scenario_.chaos.kill.rank != rank && scenario_.late.process != rank)
+      say(who + " was killed, but was not to be");
     if (fate.was_stopped && scenario_.chaos.stop.rank != rank) say(who + " was stopped, but was not to be");
     if (!report.is_whole && !died(rank)) say(who + " has not come to its end");
     for (const GroupEnd& end : report.ends) {
       const std::string why = objection(rank, end);
       if (!why.empty()) say(said_by(rank, end) + " [" + why + "]");
     }
+  }
+
+  /// All that live at the end have gone on together, and with nobody else but those that have died since.
+  void judge_members() {
+    std::uint64_t alive = 0, dead = 0;
+    const int processes = scenario_.processes_in_all();
+    for (int one = 0; one < processes; ++one) {
+      const Report& report = reports_[static_cast<std::size_t>(one)];
+      if (died(one) || report.is_out)
+        dead |= std::uint64_t{1} << one;
+      else
+        alive |= std::uint64_t{1} << one;
+    }
+    for (int one = 0; one < processes; ++one) {
+      const std::uint64_t members = reports_[static_cast<std::size_t>(one)].members;
+      if ((alive >> one & 1) != 0 && ((alive & ~members) != 0 || (members & ~(alive | dead)) != 0))
+        say("process " + std::to_string(one) + " has gone on with " + listed(members) +
+            ", but these live: " + listed(alive));
+    }
+  }
+
+  static std::string listed(std::uint64_t processes) {
+    std::string text;
+    for (int one = 0; processes >> one != 0; ++one)
+      if ((processes >> one & 1) != 0) text += (text.empty() ? "" : ", ") + std::to_string(one);
+    return text.empty() ? "nobody" : text;
   }
 
   /// Returns why this failure may not be, or "".
@@ -158,7 +186,8 @@ std::string to_lines(const Report& report) {
     lines += "end " + std::to_string(end.group) + " " + std::to_string(static_cast<int>(end.code)) + " " +
              std::to_string(end.culprit) + " " + one_line(end.text) + "\n";
   for (const std::string& what : report.wrong) lines += "wrong " + one_line(what) + "\n";
-  return lines + (report.is_whole ? "whole\n" : "");
+  if (report.members != 0) lines += "members " + std::to_string(report.members) + "\n";
+  return lines + (report.is_out ? "out\n" : "") + (report.is_whole ? "whole\n" : "");
 }
 
 Report report_from(const std::string& lines) {
@@ -169,6 +198,8 @@ Report report_from(const std::string& lines) {
     std::string what;
     words >> what;
     if (what == "whole") report.is_whole = true;
+    if (what == "out") report.is_out = true;
+    if (what == "members") words >> report.members;
     if (what == "wrong") report.wrong.push_back(line.substr(6));
     if (what != "end") continue;
     GroupEnd end;

@@ -1,6 +1,7 @@
 // Report: what one rank of a scenario has seen. Judged together with those of the others.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct Report {
   std::vector<GroupEnd> ends;
   std::vector<std::string> wrong;  ///< what is wrong whatever the faults are
   bool is_whole = false;           ///< the rank has come to its end
+  std::uint64_t members = 0;       ///< a bit for each process with which this one has gone on at the end
+  bool is_out = false;             ///< the others have gone on without it, although it lives
 
   const GroupEnd* end_of(int group) const;
   /// Notes a failure; a later one of the same group must have the same cause.
@@ -38,7 +41,7 @@ struct Fate {
   std::string other;  ///< any other end than exit code 0
 };
 
-/// Returns what is wrong: one line each. `reports` and `fates` are by rank.
+/// Returns what is wrong: one line each. `reports` and `fates` are by process.
 std::vector<std::string> judge(const Scenario& scenario, const std::vector<Report>& reports,
                                const std::vector<Fate>& fates);
 

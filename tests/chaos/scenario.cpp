@@ -28,6 +28,7 @@ class Drawer {
     groups();
     acts();
     made_.shrinks = chance(60) && made_.chaos.cut.a < 0 && made_.chaos.stop.rank < 0 && !made_.refuses_memory();
+    if (made_.shrinks) survival();
     return std::move(made_);
   }
 
@@ -209,6 +210,16 @@ class Drawer {
     return static_cast<std::size_t>(below(131072));
   }
 
+  // A rank of the beginning lives: newcomers wait until one lets them in.
+  void survival() {
+    if (chance(50)) made_.newcomers = 1 + below(2);
+    for (int i = 0; i < made_.newcomers; ++i) made_.hosts.push_back(below(2));
+    if (!made_.processes || !chance(40)) return;
+    const int first = made_.ranks >= 3 ? 0 : made_.ranks, end = made_.processes_in_all();
+    if (first < end)
+      made_.late = {first + below(static_cast<std::size_t>(end - first)), 1 + below(chance(50) ? 5'000 : 300'000)};
+  }
+
   Dice dice_;
   Scenario made_;
 };
@@ -220,11 +231,11 @@ int GroupPlan::rank_of(int world) const {
   return found == members.end() ? -1 : static_cast<int>(found - members.begin());
 }
 
-Settings Scenario::settings_of(int rank) const {
+Settings Scenario::settings_of(int process) const {
   Settings own = settings;
   if (has_chaos) own.chaos = to_string(chaos);
   if (transport == "hosts")
-    own.host_id = "chaos-" + std::to_string(seed) + (hosts[static_cast<std::size_t>(rank)] != 0 ? "-b" : "-a");
+    own.host_id = "chaos-" + std::to_string(seed) + (hosts[static_cast<std::size_t>(process)] != 0 ? "-b" : "-a");
   return own;
 }
 
@@ -237,6 +248,9 @@ std::string Scenario::text() const {
   }
   said += ", " + std::to_string(groups.size()) + " groups, " + std::to_string(acts.size()) + " acts";
   if (shrinks) said += ", then shrinks";
+  if (newcomers > 0) said += " and grows by " + std::to_string(newcomers);
+  if (late.process >= 0)
+    said += ", process " + std::to_string(late.process) + " dies " + std::to_string(late.microseconds) + " us later";
   return said + (has_chaos ? ", " + to_string(chaos) : std::string(", no chaos"));
 }
 

@@ -50,13 +50,20 @@ struct Scenario {
   bool processes = false;
   int ranks = 2;
   std::string transport;   ///< inproc, shm, tcp; hosts: shm within two hosts, tcp between them
-  std::vector<int> hosts;  ///< of each rank
+  std::vector<int> hosts;  ///< of each process
   Chaos chaos;
   bool has_chaos = false;
   Settings settings;
   std::vector<GroupPlan> groups;
   std::vector<Act> acts;
   bool shrinks = false;  ///< at the end, the ranks that are left shrink the world and use what is left of it
+  int newcomers = 0;     ///< processes that they let in then, numbered from `ranks` on
+  /// The death of one process in that time: so many microseconds after the process begins with it, whatever it does
+  /// then. Process -1: none.
+  struct Late {
+    int process = -1;
+    int microseconds = 0;
+  } late;
 
   /// True if a rank or a link is to fail.
   bool is_deadly() const {
@@ -66,10 +73,11 @@ struct Scenario {
   /// True if a communicator may fail. All groups are then made at the beginning: the members of one that is made
   /// meanwhile could not know who of them has made it.
   bool may_fail() const { return is_deadly() || refuses_memory(); }
-  /// The rank that is to be lost, alive or not; -1: none.
-  int to_be_lost() const { return chaos.kill.rank >= 0 ? chaos.kill.rank : chaos.lose.rank; }
-  /// The settings of one rank.
-  Settings settings_of(int rank) const;
+  /// True if ranks may be lost, alive or not, while the others live.
+  bool may_lose_ranks() const { return chaos.kill.rank >= 0 || chaos.lose.rank >= 0 || late.process >= 0; }
+  int processes_in_all() const { return ranks + newcomers; }
+  /// The settings of one process.
+  Settings settings_of(int process) const;
   /// One line that says what is played, for people.
   std::string text() const;
 };

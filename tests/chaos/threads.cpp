@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tests/chaos/leftovers.hpp"
 #include "tests/chaos/player.hpp"
 #include "tests/chaos/stage.hpp"
+#include "tests/chaos/survival.hpp"
 #include "tutti/store.hpp"
 
 namespace tutti::testing {
@@ -21,29 +23,35 @@ constexpr std::chrono::seconds hang_limit{150};
 class Company {
  public:
   explicit Company(const Scenario& scenario)
-      : scenario_(scenario), reports_(static_cast<std::size_t>(scenario.ranks)) {}
+      : scenario_(scenario), reports_(static_cast<std::size_t>(scenario.processes_in_all())) {}
 
   std::vector<std::string> run() {
     static int jobs = 0;
     bootstrap_.size = bootstrap_.local_size = scenario_.ranks;
     bootstrap_.store = make_local_store();
     bootstrap_.launcher = "test";
-    job_ = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
+    std::optional<TcpStoreServer> waiting_room;
+    scenario_.settings.job = "chaos-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
+    scenario_.settings.secret = "test";
+    if (scenario_.newcomers > 0) {
+      waiting_room.emplace("127.0.0.1", 0, scenario_.settings.secret, scenario_.processes_in_all());
+      scenario_.settings.store = "tcp://127.0.0.1:" + std::to_string(waiting_room->port());
+    }
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < scenario_.ranks; ++rank) threads.emplace_back([this, rank] { play_rank(rank); });
+    for (std::size_t one = 0; one < reports_.size(); ++one)
+      threads.emplace_back([this, one] { play_one(static_cast<int>(one)); });
     await();
     for (std::thread& thread : threads) thread.join();
     return judge(scenario_, reports_, std::vector<Fate>(reports_.size()));
   }
 
  private:
-  void play_rank(int rank) {
+  void play_one(int process) {
     Bootstrap mine = bootstrap_;
-    mine.rank = mine.local_rank = rank;
-    mine.settings = scenario_.settings_of(rank);
-    mine.settings.job = job_;
-    mine.settings.secret = "test";
-    reports_[static_cast<std::size_t>(rank)] = play(scenario_, mine, gate_);
+    mine.rank = mine.local_rank = process;
+    mine.settings = scenario_.settings_of(process);
+    if (scenario_.newcomers > 0 && process < scenario_.ranks) mine.commons = commons_of(mine.settings);
+    reports_[static_cast<std::size_t>(process)] = play(scenario_, process, mine, gate_);
     const std::lock_guard lock(mutex_);
     ++ended_;
     changed_.notify_all();
@@ -51,22 +59,23 @@ class Company {
 
   void await() {
     std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, hang_limit, [this] { return ended_ == scenario_.ranks; })) return;
-    std::printf("seed %llu: hangs; %d of %d ranks have ended (%s)\n", static_cast<unsigned long long>(scenario_.seed),
-                ended_, scenario_.ranks, scenario_.text().c_str());
+    if (changed_.wait_for(lock, hang_limit, [this] { return ended_ == reports_.size(); })) return;
+    std::printf("seed %llu: hangs; %zu of %zu ranks have ended (%s)\n", static_cast<unsigned long long>(scenario_.seed),
+                ended_, reports_.size(), scenario_.text().c_str());
+    for (const Report& one : reports_)
+      for (const std::string& what : one.wrong) std::printf("  %s\n", what.c_str());
     std::fflush(stdout);
     if (std::getenv("TUTTI_TEST_HANG") != nullptr) ::pause();  // for a debugger
     ::_exit(1);
   }
 
-  const Scenario& scenario_;
+  Scenario scenario_;
   Bootstrap bootstrap_;
-  std::string job_;
   Gate gate_{};
   std::vector<Report> reports_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int ended_ = 0;
+  std::size_t ended_ = 0;
 };
 
 }  // namespace

@@ -154,6 +154,13 @@ std::string to_string(const Chaos& chaos) {
   return chaos.backend ? text : text + ",backend=off";
 }
 
+Chaos Chaos::in_later_world() const {
+  Chaos rest = *this;
+  rest.kill = rest.stop = rest.lose = {};
+  rest.cut = {};
+  return rest;
+}
+
 namespace system_faults {
 namespace {
 
