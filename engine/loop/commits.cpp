@@ -68,11 +68,11 @@ Committed Trainer::Run::committed() {
   kept.validations.assign(state.validations.begin(),
                           state.validations.begin() + static_cast<std::ptrdiff_t>(mark.validations));
   Committed found{.number = mark.number,
-                  .state = kept.json(),
+                  .state = std::move(kept),
                   .run = config.run,
                   .batch = config.batch.global,
                   .ranks = world.size(),
-                  .undone = state.step - kept.step,
+                  .undone = state.step - mark.state.step,
                   .is_shared = !strategy->traits().changes_alone};
   found.tensors = found.is_shared ? copies_of_all() : std::move(mark.tensors);
   return found;
@@ -84,7 +84,7 @@ void Trainer::Run::adopt(const Committed& from) {
                       .has = [&](const std::string& file) { return from.tensors.contains(file); },
                       .arrays = [&](const std::string& file) { return from.tensors.at(file); },
                       .any_batch = true};
-  RunState kept = RunState::parse(from.state, memory.name);
+  RunState kept = from.state;
   kept.ranks = 1;  // all of it is this rank's
   const std::size_t batch = kept.batch;
   strategy->load_state(take(std::move(kept), memory));

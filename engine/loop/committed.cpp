@@ -14,35 +14,36 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A description of the state, with the shapes of its tensors, and the bytes of all tensors one after the other.
+constexpr const char* of_others = "the state of the other ranks";  // its name in errors
+
+/// A state as it is sent: a description, with the shapes of its tensors, and the bytes of all tensors one after the
+/// other.
 struct Packed {
   std::string head;
   std::vector<std::byte> bytes;
 };
 
-Packed packed(const Committed& one) {
+std::string head_of(const Committed& one) {
   Json files = Json::array();
-  std::size_t total = 0;
   for (const auto& [file, fields] : one.tensors)
-    for (const auto& [name, array] : fields) {
+    for (const auto& [name, array] : fields)
       files.push_back(
           {{"file", file}, {"name", name}, {"dtype", static_cast<int>(array.dtype())}, {"shape", array.shape()}});
-      total += array.byte_count();
-    }
-  Packed found{.head = Json{{"number", one.number},
-                            {"state", one.state},
-                            {"run", one.run},
-                            {"batch", one.batch},
-                            {"ranks", one.ranks},
-                            {"is_shared", one.is_shared},
-                            {"tensors", files}}
-                           .dump(),
-               .bytes = {}};
-  found.bytes.reserve(total);
+  return Json{{"number", one.number}, {"state", one.state.json()},  {"run", one.run},  {"batch", one.batch},
+              {"ranks", one.ranks},   {"is_shared", one.is_shared}, {"tensors", files}}
+      .dump();
+}
+
+std::vector<std::byte> bytes_of(const Committed& one) {
+  std::size_t total = 0;
+  for (const auto& [file, fields] : one.tensors)
+    for (const auto& [name, array] : fields) total += array.byte_count();
+  std::vector<std::byte> found;
+  found.reserve(total);
   for (const auto& [file, fields] : one.tensors)
     for (const auto& [name, array] : fields) {
       const auto bytes = array.bytes();
-      found.bytes.insert(found.bytes.end(), bytes.begin(), bytes.end());
+      found.insert(found.end(), bytes.begin(), bytes.end());
     }
   return found;
 }
@@ -50,7 +51,7 @@ Packed packed(const Committed& one) {
 Committed unpacked(const Packed& from) {
   const Json all = Json::parse(from.head);
   Committed found{.number = all.at("number").get<std::int64_t>(),
-                  .state = all.at("state").get<std::string>(),
+                  .state = RunState::parse(all.at("state").get<std::string>(), of_others),
                   .run = all.at("run").get<std::string>(),
                   .batch = all.at("batch").get<std::int64_t>(),
                   .ranks = all.at("ranks").get<int>(),
@@ -107,7 +108,9 @@ Committed share_newest(Communicator& world, Committed mine) {
     (numbers[static_cast<std::size_t>(rank)] == newest ? sides.donors : sides.receivers).push_back(rank);
   if (sides.receivers.empty()) return mine;
   const bool gives = mine.number == newest;
-  Packed all = gives ? packed(mine) : Packed();
+  Packed all;
+  if (gives) all.bytes = bytes_of(mine);
+  if (world.rank() == sides.donors.front()) all.head = head_of(mine);
   std::vector<std::uint64_t> sizes{all.head.size(), all.bytes.size(), mine.is_shared ? 1u : 0u};
   world.broadcast(Buffer(sizes.data(), sizes.size(), DType::i64), sides.donors.front()).wait();
   all.head.resize(sizes[0]);

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "engine/checkpoint/state.hpp"
 #include "engine/data/sample.hpp"
 #include "tutti/communicator.hpp"
 
@@ -14,7 +15,7 @@ namespace tutti::engine {
 /// one with the larger number has the newer state.
 struct Committed {
   std::int64_t number = -1;                    ///< -1: there is no state
-  std::string state = {};                      ///< RunState::json(), with the lists
+  RunState state = {};                         ///< with the lists, without a mark of the history
   std::string run = {};                        ///< the folder of the run
   std::int64_t batch = 0;                      ///< samples per step, of the ranks with which the run began
   int ranks = 0;                               ///< how many these were

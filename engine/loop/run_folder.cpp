@@ -115,6 +115,14 @@ void append(const fs::path& file, const std::string& head, const std::string& te
   if (!out) throw Error(Code::resource, file.string() + ": cannot be written: see whether the disk is full");
 }
 
+/// Appends a line for each result, in one write.
+template <class Result>
+void append_all(const fs::path& file, const std::vector<Result>& results) {
+  std::string lines;
+  for (const Result& each : results) lines += line_of(each);
+  if (!results.empty()) append(file, head_of(results.front()), lines);
+}
+
 /// The history of a run: {"train_time": seconds, "exchanges": N, "exchanged_bytes": N, "history": {"0:0:RANK": lists by
 /// epoch}, "args": the configuration by key}, like mpi_learn's <model>_<trial>_history.json. The lists of rank 0 are
 /// loss, val_loss and val_<metric> of all ranks together, the learning rate and times. The ranks for which others
@@ -174,9 +182,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const RunState& done, bool
   write(folder_ / "config.yaml", config_.resolved());
   write(folder_ / "environment.txt", environment(config.whole.processes > 0 ? config.whole.processes : ranks));
   fs::remove(metrics_, failed);
-  for (const EpochResult& each : done.epochs) write_metrics(each);
-  if (fs::remove(validations_, failed))
-    for (const Validation& each : done.validations) append(validations_, head_of(each), line_of(each));
+  append_all(metrics_, done.epochs);
+  if (fs::remove(validations_, failed)) append_all(validations_, done.validations);
   if (fs::exists(waiting_)) write(waiting_, lines_up_to(waiting_, done.epochs.size()));
   events_ = std::make_unique<EventFile>(folder_);
   log_ = std::make_unique<RunLog>(folder_ / "log.jsonl", done.step);

@@ -78,9 +78,10 @@ void Survival::repeat(std::optional<Communicator> group, bool is_new) {
       }
       has_failed = (bits & 1) == 0;
     } catch (const Error& error) {
-      if (error.code() == Code::peer_lost && error.culprit() == group->world_rank(group->rank())) {
-        if (process_ == scenario_.chaos.lose.rank || process_ == scenario_.chaos.kill.rank) report_.is_out = true;
-        if (report_.is_out) return;
+      const bool is_own_loss = error.code() == Code::peer_lost && error.culprit() == group->world_rank(group->rank());
+      if (is_own_loss && (process_ == scenario_.chaos.lose.rank || process_ == scenario_.chaos.kill.rank)) {
+        report_.is_out = true;
+        return;
       }
       const bool may_happen = error.code() == Code::peer_lost || error.code() == Code::mismatch;
       if (!may_happen || !scenario_.may_lose_ranks()) {
