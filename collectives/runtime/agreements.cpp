@@ -44,12 +44,12 @@ bool Agreements::receive(int from, ConstBytes letter) {
     const auto& [newest, _] = *std::prev(later);
     if (newest.group == name->group && newest.number > name->number) return true;  // it has ended everywhere
   }
-  if (!is_known && early_ >= most_letters) return true;
+  if (!is_known && (early_ >= most_letters || Consensus::is_probe(letter))) return true;
   One& one = all_[*name];
   if (one.consensus) {
     one.consensus->receive(from, letter);
     settle(one);
-  } else if (early_ < most_letters) {
+  } else if (early_ < most_letters && !Consensus::is_probe(letter)) {
     ++early_;
     one.early.emplace_back(from, std::vector<std::byte>(letter.begin(), letter.end()));
   }
@@ -110,7 +110,7 @@ void Agreements::forget_before(Consensus::Name name) {
 
 Consensus::Outcome Context::agree(const GroupState& group, Consensus::Value vote, Seconds allowed,
                                   std::uint32_t& number) {
-  constexpr Seconds until_probe(0.25);
+  constexpr Seconds longest_pause(4);  // from one probe to the next
   PendingAgreement* pending = nullptr;
   do_holding([&] {
     refuse_if_cast_off();
@@ -123,9 +123,11 @@ Consensus::Outcome Context::agree(const GroupState& group, Consensus::Value vote
     agreements_.begin(Ref<PendingAgreement>::adopt(*pending), members, lost, vote);
   });
   const Work work(*pending);
-  if (!work.wait_for(std::min(allowed, until_probe))) {
+  Seconds left = allowed;
+  for (Seconds pause(0.25); !work.wait_for(std::min(left, pause)); pause = std::min(2 * pause, longest_pause)) {
+    left -= pause;
+    if (left <= Seconds(0)) throw not_agreed(group, *pending, allowed);
     do_holding([&] { agreements_.probe_awaited(pending->name()); });
-    if (!work.wait_for(allowed - until_probe)) throw not_agreed(group, *pending, allowed);
   }
   for (const int rank : pending->outcome().lost) {
     Cause why;

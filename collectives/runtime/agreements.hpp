@@ -58,7 +58,7 @@ class Agreements {
   void fail(const Status& why);
   /// The ranks for which an agreement waits now.
   std::vector<int> awaited(Consensus::Name name) const;
-  /// Sends these ranks a letter without content, so that a transport that connects late notices if they are gone.
+  /// Sends these ranks a letter without content, so that the transport notices if they are gone.
   void probe_awaited(Consensus::Name name) const;
 
  private:

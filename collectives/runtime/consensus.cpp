@@ -47,6 +47,13 @@ std::optional<Consensus::Name> Consensus::name_of(ConstBytes letter) {
   return Name{header.group, header.number};
 }
 
+bool Consensus::is_probe(ConstBytes letter) {
+  if (!name_of(letter)) return false;
+  Header header;
+  std::memcpy(&header, letter.data(), sizeof header);
+  return header.kind == Kind::probe;
+}
+
 int Consensus::leader() const {
   const auto found = std::ranges::find_if(members_, [this](int one) { return is_live(one); });
   return found == members_.end() ? -1 : *found;

@@ -71,6 +71,8 @@ class Consensus {
 
   /// The agreement that a letter belongs to; nullopt if it is none.
   static std::optional<Name> name_of(ConstBytes letter);
+  /// True for a letter of probe().
+  static bool is_probe(ConstBytes letter);
   /// Sends a letter that receivers ignore.
   void probe(int to) const { post(to, Kind::probe, {}); }
 

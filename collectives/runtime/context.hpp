@@ -171,6 +171,7 @@ class Context final : public Driver,
   // TransportListener: records the event; news() handles it.
   void failed(const Cause& why) override;
   void control(int from, ConstBytes message) override;
+  void departed(int rank) override;
   // ProgressHooks
   void news() override;
   void tick(Clock::time_point now) override;
@@ -237,6 +238,7 @@ class Context final : public Driver,
   std::vector<Cause> causes_;
   Inbox inbox_;
   std::vector<std::shared_ptr<GroupState>> joined_late_;  // failed groups that a backend joined afterwards
+  std::vector<int> departed_;  // ranks for which control messages were dropped, as they have ended normally
   std::vector<std::pair<std::shared_ptr<GroupState>, Cause>> troubles_;  // token held
   std::vector<std::shared_ptr<GroupState>> settling_;                    // token held
   std::vector<std::pair<Ref<Operation>, Status>> postponed_;             // token held

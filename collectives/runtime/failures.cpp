@@ -65,18 +65,28 @@ void Context::control(int from, ConstBytes message) {
   if (progress_) progress_->notice();
 }
 
+void Context::departed(int rank) {
+  {
+    std::lock_guard lock(news_mutex_);
+    departed_.push_back(rank);
+  }
+  if (progress_) progress_->notice();
+}
+
 void Context::news() {
   // A failure on this rank may be the consequence of a failure on another rank, whose cause was sent earlier.
   // This receives what has arrived.
   if (!troubles_.empty() || !postponed_.empty()) wire().progress();
   std::vector<Cause> causes;
   std::vector<std::shared_ptr<GroupState>> joined_late;
+  std::vector<int> departed;
   reading_.clear();
   {
     std::lock_guard lock(news_mutex_);
     causes.swap(causes_);
     reading_.swap(inbox_);
     joined_late.swap(joined_late_);
+    departed.swap(departed_);
   }
   for (const Cause& cause : causes) act_on(cause);
   for (const auto& [group, cause] : std::exchange(troubles_, {}))
@@ -90,6 +100,7 @@ void Context::news() {
   for (const auto& group : std::exchange(settling_, {}))
     if (has_running(*group) || !group->takes_arrivals()) end_group(*group, group->poison());
   reading_.for_each([this](int from, ConstBytes message) { read_control(from, message); });
+  for (const int rank : departed) agreements_.lose(rank);  // it has an outcome, or will not agree
   for (const auto& group : joined_late) end_backends(*group);
 }
 

@@ -27,7 +27,9 @@ class Drawer {
     faults();
     groups();
     acts();
-    made_.shrinks = chance(60) && made_.chaos.cut.a < 0 && made_.chaos.stop.rank < 0 && !made_.refuses_memory();
+    // Where two ranks lose sight of each other and there is no third one, each goes on alone.
+    const bool may_part = made_.chaos.cut.a >= 0 || (made_.chaos.lose.rank >= 0 && made_.ranks == 2);
+    made_.shrinks = chance(60) && !may_part && made_.chaos.stop.rank < 0 && !made_.refuses_memory();
     if (made_.shrinks) survival();
     return std::move(made_);
   }

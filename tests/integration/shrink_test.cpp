@@ -102,6 +102,23 @@ TEST_P(Shrink, GoesOnWithoutAnyOneRank) {
   }
 }
 
+// A rank that ends without a failure, and agrees on nothing, does not hold up the others.
+TEST_P(Shrink, GoesOnWithoutARankThatEndsNormally) {
+  constexpr int size = 4;
+  for (const int leaver : {0, 3}) {
+    const TemporaryFolder folder;
+    Fleet fleet(size, [&](int rank) -> std::string {
+      Communicator world = Communicator::connect(bootstrap_in(folder.path(), rank, size, GetParam()));
+      world.barrier().wait();
+      if (rank == leaver) return "";
+      if (world.agree(5).members != without(size, {leaver})) return "another list of members; ";
+      Communicator left = world.shrink();
+      return use(left, without(size, {leaver}), 3);
+    });
+    fleet.expect_success();
+  }
+}
+
 // One after the other, until one is left, each time in the communicator that was shrunk before.
 TEST_P(Shrink, ShrinksAgainAndAgain) {
   constexpr int size = 5;

@@ -165,6 +165,7 @@ class InprocTransport final : public Transport {
 
   void control(int to, ConstBytes message) override {
     const std::scoped_lock lock(hub_->mutex);
+    if ((*hub_)[to].left) return listener_.departed(to);
     (*hub_)[to].controls.emplace_back(rank(), std::vector(message.begin(), message.end()));
     (*hub_)[to].wake();
     (*hub_)[to].watch.ring();

@@ -300,16 +300,22 @@ bool ShmWire::arm(bool on) {
   return false;
 }
 
+// A rank that has left wakes up for nothing; this rank then receives its last words, even if it expects no message.
 void ShmWire::ring(int to) noexcept {
-  const End* const target = by_rank_[static_cast<std::size_t>(to)];
+  End* const target = by_rank_[static_cast<std::size_t>(to)];
   if (!target) return;
-  ring_doorbell(target->peer.doorbell.fd());
-  membership_.bell.ring(target->peer.bell);
+  if (target->line->left.load(std::memory_order_acquire) != 0) hear_last_words(*target);
+  wake(*target);
+}
+
+void ShmWire::wake(const End& target) noexcept {
+  ring_doorbell(target.peer.doorbell.fd());
+  membership_.bell.ring(target.peer.bell);
 }
 
 void ShmWire::ring_all(const End* but) noexcept {
   for (const auto& end : ends_)
-    if (end.get() != but) ring(end->peer.rank);
+    if (end.get() != but) wake(*end);
 }
 
 // ---- leaving

@@ -117,6 +117,7 @@ class ShmWire final : public Wire {
   static bool open_death(Peer& peer);
   void look_at(End& suspect);
   void judge(const End& dead);
+  void wake(const End& target) noexcept;
   void ring_all(const End* but) noexcept;
 
   Membership membership_;

@@ -125,7 +125,10 @@ void StreamTransport::control(int to, ConstBytes message) {
   if (message.size() > max_control)
     throw Error(Code::invalid, "a control message holds at most 1024 bytes; send() more");
   if (to == rank()) return listener_.control(to, message);
-  if (at(to).gone) return;
+  if (at(to).gone) {
+    if (at(to).goodbyes > 0) listener_.departed(to);
+    return;
+  }
   writer_.urgent(to, {FrameType::control, {}, 0, message.size()}, message);
   writer_.flush(to, post_budget);
   wire_->ring(to);

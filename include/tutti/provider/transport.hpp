@@ -43,6 +43,8 @@ class TransportListener {
   virtual void failed(const Cause& why) = 0;
   /// Delivers a small message that rank `from` sent with Transport::control(); it needs no recv().
   virtual void control(int from, ConstBytes message) = 0;
+  /// Reports that Transport::control() has dropped a message for a rank that has ended normally.
+  virtual void departed(int /*rank*/) {}
 };
 
 /// Messages between ranks of one job, including to the rank itself. Ranks are world ranks.
