@@ -1,31 +1,21 @@
 // Texts: see texts.hpp.
 #include "tutti/provider/texts.hpp"
 
+#include "transports/core/varint.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti {
 namespace {
-
-// Numbers are sent in groups of seven bits, the lowest first; the high bit says that another group follows.
-void put_number(std::string& bytes, std::size_t number) {
-  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
-  bytes += static_cast<char>(number);
-}
 
 [[noreturn]] void garbled_texts() {
   throw Error(Code::protocol, "what the ranks tell one another at the start cannot be read; use one tutti everywhere");
 }
 
 std::size_t take_number(std::string_view& bytes) {
-  std::size_t number = 0;
-  for (unsigned shift = 0; shift < 35; shift += 7) {
-    if (bytes.empty()) garbled_texts();
-    const auto group = static_cast<unsigned char>(bytes.front());
-    bytes.remove_prefix(1);
-    number |= static_cast<std::size_t>(group & 0x7f) << shift;
-    if (group < 0x80) return number;
-  }
-  garbled_texts();
+  constexpr unsigned most_bits = 35;
+  const auto number = take_varint(bytes, most_bits);
+  if (!number) garbled_texts();
+  return static_cast<std::size_t>(*number);
 }
 
 std::string_view take_text(std::string_view& bytes) {
@@ -57,15 +47,15 @@ void Texts::append(const Texts& next) {
 
 std::string Texts::bytes() const {
   std::string bytes;
-  put_number(bytes, shared_.size());
+  put_varint(bytes, shared_.size());
   for (std::size_t i = 0; i < shared_.size(); ++i) {
-    put_number(bytes, shared_[i].size());
+    put_varint(bytes, shared_[i].size());
     bytes += shared_[i];
   }
-  put_number(bytes, size());
+  put_varint(bytes, size());
   for (std::size_t rank = 0; rank < size(); ++rank) {
-    put_number(bytes, numbers_[rank]);
-    put_number(bytes, owns_[rank].size());
+    put_varint(bytes, numbers_[rank]);
+    put_varint(bytes, owns_[rank].size());
     bytes += owns_[rank];
   }
   return bytes;

@@ -1,5 +1,5 @@
-// A letter is a sequence of numbers and texts. A number has seven bits in each byte, the lowest first, and the high bit
-// where more follow. A text follows its length. Times are differences, which are short.
+// A letter is a sequence of numbers of variable length (varint.hpp) and texts. A text follows its length. Times are
+// differences, which are short.
 #include "collectives/doctor/letter.hpp"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "transports/core/printable.hpp"
+#include "transports/core/varint.hpp"
 
 namespace tutti::doctor {
 namespace {
@@ -26,10 +27,7 @@ Time possible(Time value) { return std::clamp<Time>(value, 0, latest_time - 1); 
 
 class Writer {
  public:
-  void number(std::uint64_t value) {
-    for (; value >= 128; value >>= 7) text_ += static_cast<char>(value | 128);
-    text_ += static_cast<char>(value);
-  }
+  void number(std::uint64_t value) { put_varint(text_, value); }
   void whole(std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
     number(value < 0 ? ~(bits << 1) : bits << 1);
@@ -60,15 +58,9 @@ class Reader {
                 "what another host says of its ranks is malformed; install one version of tutti on all hosts");
   }
   std::uint64_t number() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (rest_.empty()) refuse();
-      const auto byte = static_cast<unsigned char>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= static_cast<std::uint64_t>(byte & 127) << shift;
-      if (byte < 128) return value;
-    }
-    refuse();
+    const auto value = take_varint(rest_, 64);
+    if (!value) refuse();
+    return *value;
   }
   std::uint64_t number_to(std::uint64_t most) {
     const std::uint64_t value = number();

@@ -44,12 +44,13 @@ bool Agreements::receive(int from, ConstBytes letter) {
     const auto& [newest, _] = *std::prev(later);
     if (newest.group == name->group && newest.number > name->number) return true;  // it has ended everywhere
   }
-  if (!is_known && (early_ >= most_letters || Consensus::is_probe(letter))) return true;
+  const bool may_be_kept = early_ < most_letters && !Consensus::is_probe(letter);
+  if (!is_known && !may_be_kept) return true;
   One& one = all_[*name];
   if (one.consensus) {
     one.consensus->receive(from, letter);
     settle(one);
-  } else if (early_ < most_letters && !Consensus::is_probe(letter)) {
+  } else if (may_be_kept) {
     ++early_;
     one.early.emplace_back(from, std::vector<std::byte>(letter.begin(), letter.end()));
   }

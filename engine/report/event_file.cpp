@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "transports/core/host.hpp"
+#include "transports/core/varint.hpp"
 #include "tutti/status.hpp"
 
 namespace tutti::engine {
@@ -43,7 +44,7 @@ class Message {
  public:
   Message& number(int field, std::uint64_t value) {
     bytes_ += static_cast<char>(field << 3);
-    varint(value);
+    put_varint(bytes_, value);
     return *this;
   }
   Message& real(int field, double value) {
@@ -58,18 +59,13 @@ class Message {
   }
   Message& text(int field, std::string_view value) {
     bytes_ += static_cast<char>(field << 3 | 2);
-    varint(value.size());
+    put_varint(bytes_, value.size());
     bytes_ += value;
     return *this;
   }
   const std::string& bytes() const { return bytes_; }
 
  private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-
   std::string bytes_;
 };
 

@@ -75,6 +75,10 @@ struct Scenario {
   bool may_fail() const { return is_deadly() || refuses_memory(); }
   /// True if ranks may be lost, alive or not, while the others live.
   bool may_lose_ranks() const { return chaos.kill.rank >= 0 || chaos.lose.rank >= 0 || late.process >= 0; }
+  /// True if the process may be lost, alive or not.
+  bool may_lose(int process) const {
+    return process >= 0 && (process == chaos.kill.rank || process == chaos.lose.rank || process == late.process);
+  }
   int processes_in_all() const { return ranks + newcomers; }
   /// The settings of one process.
   Settings settings_of(int process) const;

@@ -83,8 +83,7 @@ void Survival::repeat(std::optional<Communicator> group, bool is_new) {
         report_.is_out = true;
         return;
       }
-      const bool may_happen = error.code() == Code::peer_lost || error.code() == Code::mismatch;
-      if (!may_happen || !scenario_.may_lose_ranks()) {
+      if (!may_happen(error)) {
         report_.wrong.push_back(std::string("going on: ") + error.what());
         return;
       }
@@ -104,6 +103,14 @@ int Survival::missing() const {
   for (int one = scenario_.ranks; one < scenario_.processes_in_all(); ++one)
     if ((members_ & bit(one)) == 0 && !gate_.has_left(one)) ++count;
   return count;
+}
+
+// True for the failures that others have when a rank is lost: the loss itself, and calls that some ranks make while
+// others shrink already. Until a job grows, its ranks have the numbers of the processes.
+bool Survival::may_happen(const Error& error) const {
+  if (!scenario_.may_lose_ranks()) return false;
+  if (error.code() != Code::peer_lost) return error.code() == Code::mismatch && scenario_.newcomers > 0;
+  return scenario_.newcomers > 0 || scenario_.may_lose(error.culprit());
 }
 
 // Learns who the members are. False: a member has died meanwhile.
@@ -126,7 +133,7 @@ bool Survival::use(Communicator& group) {
     members_ = all;
     return true;
   } catch (const Error& error) {
-    if (error.code() == Code::peer_lost && scenario_.may_lose_ranks()) return false;
+    if (error.code() == Code::peer_lost && may_happen(error)) return false;
     throw;
   }
 }

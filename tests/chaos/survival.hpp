@@ -32,6 +32,7 @@ class Survival {
   Communicator grown(Communicator& group);
   bool use(Communicator& group);
   int missing() const;
+  bool may_happen(const Error& error) const;
 
   const Scenario& scenario_;
   int process_;

@@ -43,8 +43,8 @@ struct Chaos {
   RankFault kill, stop, lose;
   LinkFault cut;
   bool backend = true;  ///< the transport's own collectives are used
-  /// Without the faults of ranks and links. Those are of the world that a job begins with: after it has shrunk or
-  /// grown, other processes have these numbers.
+  /// Without the faults of ranks and links. Those are of the world that a job begins with: in the world of a job that
+  /// has grown, other processes have these numbers.
   Chaos in_later_world() const;
   bool operator==(const Chaos&) const = default;
 };
