@@ -27,9 +27,10 @@ class Drawer {
     faults();
     groups();
     acts();
-    // Where two ranks lose sight of each other and there is no third one, each goes on alone.
-    const bool may_part = made_.chaos.cut.a >= 0 || (made_.chaos.lose.rank >= 0 && made_.ranks == 2);
-    made_.shrinks = chance(60) && !may_part && made_.chaos.stop.rank < 0 && !made_.refuses_memory();
+    // A rank that others hold for lost before it has links with them cannot be told so, and goes on alone.
+    const Chaos& chaos = made_.chaos;
+    const bool may_part = chaos.cut.a >= 0 || (chaos.lose.rank >= 0 && chaos.lose.step <= 2);
+    made_.shrinks = chance(60) && !may_part && chaos.stop.rank < 0 && !made_.refuses_memory();
     if (made_.shrinks) survival();
     return std::move(made_);
   }
